@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import construct as c
 
-from cdcwb.formats.gbase8s.layout import QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import QUALIFIERS, ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.schema import parse_columns
 
 __all__ = ["ROWS", "records"]
@@ -80,7 +80,7 @@ class _Lvarchar(c.Adapter):
 class _Packed(c.Adapter):
     """Base-100 digits with sign and exponent (§4.3)."""
 
-    def __init__(self, column: Column, by_hand: bool) -> None:
+    def __init__(self, column: SchemaColumn, by_hand: bool) -> None:
         size = column.size or 0
         lead = c.BitStruct("positive" / c.Flag, "exponent" / c.BitsInteger(7))
         super().__init__(c.Bytes(size) if by_hand else c.Struct("lead" / lead, "digits" / c.Array(size - 1, c.Byte)))
@@ -136,7 +136,7 @@ class _Clock(_Packed):
         return f"{text}.{fraction}" if fraction else text
 
 
-def _of_type(column: Column, by_hand: bool) -> Any:
+def _of_type(column: SchemaColumn, by_hand: bool) -> Any:
     match column.kind:
         case ColumnKind.SMALLINT:
             return _Integer(c.Int16sb)

@@ -13,7 +13,7 @@ from benchmarks.construct_gbase8s import ROWS, records
 from cdcwb import model
 from cdcwb.formats.dissector import EVERYTHING, Wanted, get_format, run_here
 from cdcwb.formats.gbase8s.decode import event, schema_of
-from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Settings
+from cdcwb.formats.gbase8s.layout import RECORD_TYPES, StreamSettings
 from cdcwb.formats.gbase8s.schema import TableSchema
 from cdcwb.formats.gbase8s.tree import dissect
 from cdcwb.formats.records import Plan
@@ -53,10 +53,10 @@ def _cut(data: bytes) -> Iterator[tuple[bytes, int]]:
         at = end
 
 
-def one_by_one(file: str, settings: Settings, *, trees: bool) -> Callable[[], int]:
+def one_by_one(file: str, settings: StreamSettings, *, trees: bool) -> Callable[[], int]:
     """The decoder on one record at a time, uncompiled as in ``inspect``: rows of ``events``, or trees of fields."""
     data = Path(file).read_bytes()
-    decode: Callable[[bytes, TableSchema | None, Settings], Any] = dissect if trees else event
+    decode: Callable[[bytes, TableSchema | None, StreamSettings], Any] = dissect if trees else event
 
     def work() -> int:
         schemas: dict[bytes, TableSchema | None] = {}  # by the four bytes of the table's label

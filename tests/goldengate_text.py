@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Form, Half, Order, Token, walk
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, BodyLayout, Half, Order, TrailToken, walk
 from cdcwb.formats.goldengate.lines import Role, parse
-from cdcwb.formats.goldengate.records import NO_RECORD, Records, decode, moments, text_of
+from cdcwb.formats.goldengate.records import NO_RECORD, TrailRecords, decode, moments, text_of
 from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
 
 RULE = "_" * 67
@@ -131,7 +131,12 @@ class Cell(NamedTuple):
 
 
 def columns_of(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, half: Half = Half.AFTER, bare: bool = False
+    body: bytes,
+    order: Order,
+    form: BodyLayout = BodyLayout.COLUMNS,
+    skip: int = 0,
+    half: Half = Half.AFTER,
+    bare: bool = False,
 ) -> tuple[list[Cell], int]:
     """The complete columns of one body, and their end if it is before that of the body (else -1)."""
     start, size, forms, skips = np.array([[0], [len(body)], [form], [skip]])
@@ -143,7 +148,7 @@ def columns_of(
 
 
 def walk_one(
-    body: bytes, order: Order, form: Form = Form.COLUMNS, skip: int = 0, bare: bool = False
+    body: bytes, order: Order, form: BodyLayout = BodyLayout.COLUMNS, skip: int = 0, bare: bool = False
 ) -> list[Cell] | None:
     """The columns of one body; None if it is not columns to its end."""
     cells, bad = columns_of(body, order, form, skip, bare=bare)
@@ -164,7 +169,7 @@ def split_text(data: bytes) -> list[Printed]:
     return [*found, Printed(Shape.FILLER, at, len(data))] if at < len(data) else found
 
 
-def printed_of(records: Records, number: int) -> Printed:
+def printed_of(records: TrailRecords, number: int) -> Printed:
     """One record of some as an object."""
 
     def text(values: Any) -> str | None:
@@ -219,7 +224,7 @@ def printed_of(records: Records, number: int) -> Printed:
             for row in np.flatnonzero(columns.record == number).tolist()
         ],
         tokens=[
-            Token(
+            TrailToken(
                 int(tokens.number[row]),
                 text_of(tokens.name[row].as_py()) or None,
                 int(tokens.info[row]),

@@ -15,13 +15,13 @@ from cdcwb.formats.dissector import EVERYTHING, Field
 from cdcwb.formats.messages.format import TableColumn
 from cdcwb.formats.qlik_kafka import tree
 from cdcwb.formats.qlik_kafka.events import events_of
-from cdcwb.formats.qlik_kafka.versions import Settings, Version, Versions, from_avro
+from cdcwb.formats.qlik_kafka.versions import MessageSettings, Version, VersionLookup, from_avro
 from tests.kafka import SCHEMA_ID
 
 __all__ = ["dissect", "one_message"]
 
 
-class _Given(Versions):
+class _Given(VersionLookup):
     """Versions of which every message that names none finds the same."""
 
     given: Version | None = None
@@ -55,7 +55,7 @@ def dissect(
     lookup = _Given(versions)
     if columns is not None:
         lookup.given = Version("given", None, None, listed, "record")
-    settings = Settings(order, avro_schema=None if resolve is None else resolve(""))
+    settings = MessageSettings(order, avro_schema=None if resolve is None else resolve(""))
     one = one_message(value)
     (event,) = events_of(one, Where("", 0, "row"), settings, lookup, EVERYTHING).to_pylist()
     return tree.dissect(one, settings, lookup, None, event)

@@ -213,14 +213,14 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
 
 def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
     """Snapshots of database tables: each table's name, in log and database, with the URL."""
-    from cdcwb.live.addresses import Address, TableName, jdbc_settings
+    from cdcwb.live.addresses import Address, SqlTableName, jdbc_settings
     from cdcwb.live.jdbc import read_snapshot
     from cdcwb.spark.session import get_spark
 
     settings = jdbc_settings()
     addresses = {url: Address.parse(url) for url in tables.values()}
     for table in tables:
-        TableName.parse(table)
+        SqlTableName.parse(table)
     with working("reading the snapshot"):
         spark = get_spark(packages=sorted({p for two in addresses.values() for p in two.packages(settings)}))
         tables_now: dict[str, TableNow] = {}

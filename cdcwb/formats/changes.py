@@ -48,9 +48,9 @@ __all__ = [
     "Became",
     "Crossing",
     "Halves",
-    "Headers",
     "Named",
     "Read",
+    "TransactionHeaders",
     "assembled",
     "collected",
     "ended",
@@ -163,7 +163,7 @@ class Halves:
     later: Sequence[OfTable] = ()
 
 
-class Headers:
+class TransactionHeaders:
     """The headers of the transactions of a split. ``kind``: codes of kinds; ``number``: the index of their transaction
     in ``names``; ``change``: the events of changes."""
 
@@ -177,7 +177,7 @@ class Headers:
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
-    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Headers:
+    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> TransactionHeaders:
         """Those of a split."""
         batches = read(replace(wanted, images=False, columns=frozenset(_OF_HEADERS)))
         rows = [batch.select(list(_OF_HEADERS)) for batch in batches]
@@ -327,7 +327,7 @@ def _locations(events: pa.RecordBatch) -> Ints:
 def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
     """The changes that begin in a split, in the order of the last of their records, as batches of
     :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = Headers.read(read, wanted, crossing)
+    headers = TransactionHeaders.read(read, wanted, crossing)
     if not len(headers.change):
         return
     halves, became = headers.halves, Became.of(headers)
@@ -355,7 +355,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> It
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def _later_halves(headers: Headers, needed: Wanted) -> Iterator[pa.RecordBatch]:
+def _later_halves(headers: TransactionHeaders, needed: Wanted) -> Iterator[pa.RecordBatch]:
     """The halves in later splits that belong to those of this one, in order: the next change of their transaction
     and table."""
     wanted = {key: number for number, key in enumerate(headers.halves.later)}
@@ -379,7 +379,7 @@ def _later_halves(headers: Headers, needed: Wanted) -> Iterator[pa.RecordBatch]:
 def read_transactions(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
     """``transactions``: those of a split that are in no other one, in the order of their first records, as a batch of
     :data:`cdcwb.model.TRANSACTIONS`; and of the others, ``crossing``, their :data:`PARTS`."""
-    yield from _divided(_parts(Headers.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
+    yield from _divided(_parts(TransactionHeaders.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
 
 
 def _divided(parts: pa.RecordBatch, crossing: Crossing) -> Named:
@@ -402,7 +402,7 @@ def _users(read: Read, wanted: Wanted) -> pa.Table:
     return pa.Table.from_batches(parts, _USERS).combine_chunks()
 
 
-def _parts(headers: Headers, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
+def _parts(headers: TransactionHeaders, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
     """The rows of :data:`PARTS` of a split."""
     count, halves, change = len(headers.names), headers.halves, headers.change
     begin, end = headers.row(BEGIN), headers.row(COMMIT, ROLLBACK, last=True)
@@ -491,7 +491,7 @@ def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing 
     for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
         yield "checked", with_problems(batch)
         rows.append(batch.select(list(_OF_HEADERS)))
-    headers = Headers(pa.Table.from_batches(rows, _HEADERS), crossing)
+    headers = TransactionHeaders(pa.Table.from_batches(rows, _HEADERS), crossing)
     halves, count = headers.halves, len(headers.change)
     is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
     if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
@@ -528,7 +528,7 @@ class Became:
     undo: pa.Array
 
     @classmethod
-    def of(cls, headers: Headers) -> Became:
+    def of(cls, headers: TransactionHeaders) -> Became:
         """For the changes among headers."""
         number, commit = headers.number[headers.change], headers.row(COMMIT, last=True)
         position, time = (headers.column(name).take(commit) for name in ("position", "changed_at"))

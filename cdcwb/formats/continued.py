@@ -1,8 +1,8 @@
 """Decides which events of a saved capture are reused when files are appended, and which are decoded again. Every piece
-of a capture has a fingerprint: equal fingerprints mean equal events (:class:`cdcwb.formats.dissector.Piece`). It does
-not depend on the files' bytes: a file is the same if path, size, time of modification and time of change are equal. The
-file system sets the time of change with every write, so a file with other bytes and a restored time of modification is
-not the same.
+of a capture has a fingerprint: equal fingerprints mean equal events (:class:`cdcwb.formats.dissector.Provenance`). It
+does not depend on the files' bytes: a file is the same if path, size, time of modification and time of change are
+equal. The file system sets the time of change with every write, so a file with other bytes and a restored time of
+modification is not the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from cdcwb import model
-from cdcwb.formats.dissector import Format, Piece, Plan
+from cdcwb.formats.dissector import Format, Plan, Provenance
 from cdcwb.formats.source import info_of, version_of
 
 __all__ = ["Divided", "Stamps", "divide", "marks_of", "stamps_of"]
@@ -42,7 +42,7 @@ def marks_of(form: Format, plan: Plan, stamps: Stamps) -> list[list[str]]:
     return [[_mark(piece, stamps, [_DECODER, form.name, schema]) for piece in pieces] for pieces in form.pieces(plan)]
 
 
-def _mark(piece: Piece, stamps: Stamps, about: list[Any]) -> str:
+def _mark(piece: Provenance, stamps: Stamps, about: list[Any]) -> str:
     files = [(path, *stamps[path]) for path in piece.files]
     return blake2b(json.dumps([about, files, piece.context]).encode(), digest_size=_MARK).hexdigest()
 

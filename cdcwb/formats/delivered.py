@@ -62,7 +62,7 @@ def read_delivered(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterat
     is null, ``committed_at`` is the time in the position, and a later rollback is not known yet. A full load (REFRESH)
     is in no transaction, and has no outcome. ``read`` reads the events of the split. Halves of updates at a position
     that other splits have too are left to :func:`read_elsewhere`."""
-    pairs = _Pairs(halved)
+    pairs = _HalvesJoiner(halved)
     for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
         yield from pairs.add(rows)
     yield from pairs.end()
@@ -78,7 +78,7 @@ def read_elsewhere(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Re
 
 def read_checked_pairs(read: Read, wanted: Wanted, halved: Halved) -> Named:
     """``checked``, the events of a split with problems; and its ``changes``, if it has halves of updates."""
-    pairs = _Pairs(halved)
+    pairs = _HalvesJoiner(halved)
     for rows in read(wanted):
         yield "checked", with_problems(rows)
         if halved.befores:
@@ -88,7 +88,7 @@ def read_checked_pairs(read: Read, wanted: Wanted, halved: Halved) -> Named:
     yield from (("changes", changes) for changes in pairs.end())
 
 
-class _Pairs:
+class _HalvesJoiner:
     """Joins halves of updates, from rows in capture order. A half without the other one waits."""
 
     def __init__(self, halved: Halved) -> None:

@@ -33,11 +33,11 @@ __all__ = [
     "Inspection",
     "Joining",
     "Pairing",
-    "Piece",
     "Plan",
     "PlanText",
     "Portion",
     "Portioning",
+    "Provenance",
     "Recognition",
     "RowFormat",
     "Run",
@@ -202,7 +202,7 @@ class Pairing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Provenance:
     """The provenance of some events: the bytes of ``files`` (paths), and ``context``, which is everything else that
     their decoding depends on. If both are equal, the events are equal except for ``file_index``. So a context has paths
     of files, not their indexes, unless events contain these.
@@ -331,7 +331,7 @@ class Format(Protocol):
         """The index of the file in which each split begins, or, for a split that is a list, each of its items."""
         ...
 
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
         """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
         unknown: then its events are decoded again whenever files are appended."""
         ...

@@ -14,19 +14,19 @@ from cdcwb.formats.requests import chosen_columns, no_table, request_schema
 from cdcwb.model import Kind
 
 __all__ = [
-    "Column", "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions", "merged_tables",
-    "note_tables",
+    "InferredColumn", "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions",
+    "merged_tables", "note_tables",
 ]  # fmt: skip
 
 
-class Column(NamedTuple):
+class InferredColumn(NamedTuple):
     """A column of a table: its type as the source spells it, and its position in the key, from 1; None: not given."""
 
     type: str | None = None
     key_position: int | None = None
 
 
-Tables = dict[tuple[str | None, str], dict[str, Column]]
+Tables = dict[tuple[str | None, str], dict[str, InferredColumn]]
 """The columns of each table (schema and name) in order of appearance."""
 
 
@@ -35,21 +35,23 @@ def note_tables(tables: Tables, rows: Iterable[Mapping[str, Any]]) -> None:
     ``key_columns``: those of the key, if there is no ``key``."""
     for row in rows:
         if row.get("table_name") is not None:
-            columns = {name: Column(kind) for name, kind in (row.get("types") or {}).items()}
+            columns = {name: InferredColumn(kind) for name, kind in (row.get("types") or {}).items()}
             for image in ("key", "before", "after"):
                 for name in row.get(image) or ():
-                    columns.setdefault(name, Column())
+                    columns.setdefault(name, InferredColumn())
             for at, name in enumerate(row.get("key") or row.get("key_columns") or (), start=1):
-                columns[name] = columns.get(name, Column())._replace(key_position=at)
+                columns[name] = columns.get(name, InferredColumn())._replace(key_position=at)
             _add(tables.setdefault((row.get("schema_name") or None, row["table_name"]), {}), columns)
 
 
-def _add(known: dict[str, Column], columns: Mapping[str, Column]) -> None:
+def _add(known: dict[str, InferredColumn], columns: Mapping[str, InferredColumn]) -> None:
     for name, column in columns.items():
         if name not in known:
             known[name] = column
-        elif column not in (known[name], Column()):
-            known[name] = Column(column.type or known[name].type, column.key_position or known[name].key_position)
+        elif column not in (known[name], InferredColumn()):
+            known[name] = InferredColumn(
+                column.type or known[name].type, column.key_position or known[name].key_position
+            )
 
 
 def merged_tables(found: Iterable[Tables]) -> Tables:

@@ -22,7 +22,7 @@ from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.inferred import (
-    Column,
+    InferredColumn,
     Tables,
     inferred_rows,
     inferred_schema,
@@ -49,7 +49,7 @@ class Plan(MessagePlan):
     """How a capture is read. ``tables``: schema, name and columns of each."""
 
     given: dict[str, str] = field(default_factory=dict)
-    tables: list[tuple[str | None, str, dict[str, Column]]] = field(default_factory=list)
+    tables: list[tuple[str | None, str, dict[str, InferredColumn]]] = field(default_factory=list)
 
     def inferred(self) -> Tables:
         """The tables."""

@@ -31,7 +31,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Kernel", "compiled_for", "forget_unused", "interpreted", "kernel", "read_only"]
+__all__ = ["CompiledKernel", "compiled_for", "forget_unused", "interpreted", "kernel", "read_only"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,7 +63,7 @@ def compiled_for(size: int) -> Iterator[None]:
         _INTERPRETED.reset(token)
 
 
-class Kernel(Generic[P, R]):
+class CompiledKernel(Generic[P, R]):
     """A function decorated with :func:`kernel`. Calling it runs it, compiled or not."""
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -92,7 +92,7 @@ class Kernel(Generic[P, R]):
     def _linked(self, way: str) -> FunctionType:
         """A copy of the function whose kernels are either all compiled or all interpreted."""
         function, names = self.function, self.function.__globals__
-        used = {name: names[name] for name in function.__code__.co_names if isinstance(names.get(name), Kernel)}
+        used = {name: names[name] for name in function.__code__.co_names if isinstance(names.get(name), CompiledKernel)}
         linked = {name: getattr(one, way) for name, one in used.items() if one is not self}
         copy = FunctionType(
             function.__code__, {**names, **linked}, function.__name__, function.__defaults__, function.__closure__
@@ -108,9 +108,9 @@ def read_only(buffer: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return view
 
 
-def kernel(function: Callable[P, R]) -> Kernel[P, R]:
+def kernel(function: Callable[P, R]) -> CompiledKernel[P, R]:
     """Makes a function of numbers and arrays a kernel. It must be at the top level of its module."""
-    return Kernel(function)
+    return CompiledKernel(function)
 
 
 @cache

@@ -27,9 +27,9 @@ from cdcwb.formats.dissector import (
     BaseFormat,
     Field,
     Inspection,
-    Piece,
     PlanText,
     Portion,
+    Provenance,
     Run,
     Wanted,
     detected_row,
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from cdcwb.formats.transactions import Ending
 
 __all__ = [
-    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "Reader", "Reason",
-    "RecordFormat", "Scan", "Segments", "Split", "Stream", "cut_gaps",
+    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "RecordFormat", "Scan",
+    "Segments", "Split", "SplitReader", "Stream", "UnparsedReason", "cut_gaps",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -80,7 +80,7 @@ _NOTE: Final = "text between the hex digits of records"
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class Reason(NamedTuple):
+class UnparsedReason(NamedTuple):
     """The reason why bytes are not a record: the code of the problem (None: they have no data) and the sentence."""
 
     code: Problem | None
@@ -105,7 +105,7 @@ class Segments:
     start: Ints
     end: Ints
     record: Bools
-    reasons: dict[int, Reason]
+    reasons: dict[int, UnparsedReason]
 
     def is_filler(self, gap: int) -> bool:
         """Whether a gap has no data: stale, or all zero bytes."""
@@ -284,7 +284,7 @@ class Plan(PlanText):
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Reader:
+class SplitReader:
     """What a format needs to read the records of a split in order."""
 
     def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
@@ -336,7 +336,7 @@ class RecordFormat(BaseFormat):
         ``facts``."""
         raise NotImplementedError
 
-    def reader(self, plan: Plan, stream: Stream, state: Any) -> Reader:
+    def reader(self, plan: Plan, stream: Stream, state: Any) -> SplitReader:
         """Reads records from a split on with this state."""
         raise NotImplementedError
 
@@ -456,7 +456,7 @@ class RecordFormat(BaseFormat):
         count = len(plan.splits)
         return [{"splits": Portion(plan.splits, range(r.start, min(r.stop + 1, count)))} for r in ranges]
 
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`. Records continue from file to file, so the provenance of a
         split includes all files that it reaches into: all following files if its records are damaged or its last one
         ends with the stream. Offsets count from the first of these files."""
@@ -475,7 +475,7 @@ class RecordFormat(BaseFormat):
                 "closes": [plan.files[index].path for index in split.closes],
                 "state": self.context(plan, split, last),
             }
-            yield [Piece(tuple(entry.path for entry in involved), json.dumps(context))]
+            yield [Provenance(tuple(entry.path for entry in involved), json.dumps(context))]
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
         """Problems of truncated files."""
@@ -486,7 +486,7 @@ class RecordFormat(BaseFormat):
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
         with Stream(plan.files) as stream:
-            yield from _Events(self, plan, stream, plan.splits[split], wanted).batches()
+            yield from _SplitEvents(self, plan, stream, plan.splits[split], wanted).batches()
 
     def read_on(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events that follow a split, up to the end of the capture."""
@@ -494,7 +494,7 @@ class RecordFormat(BaseFormat):
             then = plan.splits[split + 1]
             with Stream(plan.files) as stream:
                 rest = Split(then.start, stream.length, [], -1, then.state)
-                yield from _Events(self, plan, stream, rest, wanted).batches()
+                yield from _SplitEvents(self, plan, stream, rest, wanted).batches()
 
     def crossing(self, plan: Plan, split: int) -> Crossing:
         """What a split needs to know of others, from the border in its state."""
@@ -681,7 +681,7 @@ def _note(path: str, start: int, stop: int) -> Inspection:
     return Inspection(path, start, stop - start, b"", tree, {"kind": "filler", "reason": _NOTE}, _NOTE)
 
 
-class _Events:
+class _SplitEvents:
     """Reads the events of one split: its records, and gaps, fragments and notes."""
 
     def __init__(self, form: RecordFormat, plan: Plan, stream: Stream, split: Split, wanted: Wanted) -> None:
@@ -705,7 +705,7 @@ class _Events:
         if rest:
             yield pa.RecordBatch.from_pylist(rest, schema=model.EVENTS)
 
-    def _chunk(self, reader: Reader, segments: Segments, first: int, last: int) -> Iterator[pa.RecordBatch]:
+    def _chunk(self, reader: SplitReader, segments: Segments, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The events of the segments ``[first, last)``."""
         places = self.stream.places(segments, slice(first, last))
         chosen, columns = reader.columns(segments, first + np.flatnonzero(segments.record[first:last]), self.wanted)

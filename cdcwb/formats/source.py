@@ -589,7 +589,7 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-class _Reader(io.RawIOBase):
+class _FileIO(io.RawIOBase):
     """An open file as Python reads files."""
 
     def __init__(self, opened: LocalFile | Remote) -> None:
@@ -620,7 +620,7 @@ def opened(path: str) -> LocalFile | Remote:
 
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     """A file for reading. Raises as :func:`opened`; what reads it raises CaptureError if it became shorter."""
-    return cast(IO[bytes], io.BufferedReader(_Reader(opened(os.fspath(path))), BLOCK))
+    return cast(IO[bytes], io.BufferedReader(_FileIO(opened(os.fspath(path))), BLOCK))
 
 
 def read_text(path: str) -> str:

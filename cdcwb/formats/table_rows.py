@@ -32,10 +32,10 @@ from cdcwb.formats.containers.rows import (
     PARQUET,
     Cell,
     FileProbe,
-    Gap,
-    Part,
     Rows,
+    RowSegments,
     TableName,
+    UnparsedSegment,
     gap_events,
     named,
     plain,
@@ -51,8 +51,8 @@ from cdcwb.formats.dissector import (
     Field,
     Inspection,
     Pairing,
-    Piece,
     PlanText,
+    Provenance,
     Recognition,
     Run,
     RunRows,
@@ -495,7 +495,7 @@ class TableRows(BaseFormat):
             found.take_gaps(part)
         return found
 
-    def scan_part(self, found: Any, entry: TableFile, index: int, part: Part) -> None:
+    def scan_part(self, found: Any, entry: TableFile, index: int, part: RowSegments) -> None:
         """Adds what the first pass needs of a part to its result."""
         for events in self._of_part(entry, index, part, self.scanned):
             found.take(events, self.count)
@@ -533,7 +533,7 @@ class TableRows(BaseFormat):
             evidence, examine = self._examine_part(evidence, entry, index, part)
         return evidence
 
-    def _examine_part(self, known: Any, entry: TableFile, index: int, part: Part) -> tuple[Any, bool]:
+    def _examine_part(self, known: Any, entry: TableFile, index: int, part: RowSegments) -> tuple[Any, bool]:
         more = True
         for _, rows in part.rows:
             known, more = self.examine(known, index, RowBatch(rows, entry, EVERYTHING))
@@ -585,15 +585,15 @@ class TableRows(BaseFormat):
         for part in self.parts_of(plan, batches):
             yield from self.typed_part(plan, 0, part, request)
 
-    def pieces(self, plan: Plan) -> Iterator[list[Piece]]:
+    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
         for split in plan.splits:
             yield [self._piece(plan.files[one.file], one) for one in ranges_of(split)]
 
     @staticmethod
-    def _piece(entry: TableFile, one: Split) -> Piece:
+    def _piece(entry: TableFile, one: Split) -> Provenance:
         before = (one.before,) if entry.is_numbered else ()
-        return Piece((entry.path,), repr((entry, one.start, one.stop, *before)))
+        return Provenance((entry.path,), repr((entry, one.start, one.stop, *before)))
 
     def halved(self, plan: Plan, split: int) -> Halved:
         """See :class:`cdcwb.formats.halves.Halving`."""
@@ -609,17 +609,17 @@ class TableRows(BaseFormat):
                 for part in parts_of_range(plan, one):
                     yield from self.events_of(plan, one.file, part, wanted)
 
-    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
+    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[RowSegments]:
         """The rows of numbered batches."""
         entry = plan.files[0]
         return parts_of_rows(entry.path, batches, entry.probe.columns, entry.upper)
 
-    def events_of(self, plan: Plan, file: int, part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def events_of(self, plan: Plan, file: int, part: RowSegments, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The requested events of a part."""
         for batch in self._of_part(plan.files[file], file, part, wanted):
             yield from select(batch, wanted)
 
-    def _of_part(self, entry: TableFile, file: int, part: Part, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    def _of_part(self, entry: TableFile, file: int, part: RowSegments, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         given = {"kind": wanted.kinds, "transaction_id": wanted.transactions, "changed_at": wanted.timed or None}
         conditions = [name for name, condition in given.items() if condition is not None]
         batches, order = [], []
@@ -641,13 +641,13 @@ class TableRows(BaseFormat):
             order.append(np.array([gap.index for gap in part.gaps], np.int64))
         return _woven(batches, order)
 
-    def _common(self, entry: TableFile, file: int, part: Part, indices: Any) -> dict[str, Any]:
+    def _common(self, entry: TableFile, file: int, part: RowSegments, indices: Any) -> dict[str, Any]:
         names = {"schema_name": entry.table.schema, "table_name": entry.table.table or None}
         path, index = (entry.path, file) if part.files is None else (one.take(indices) for one in part.files)
         return {"format": self.name, "file": path, "file_index": index, **names}
 
     def _of_rows(
-        self, entry: TableFile, file: int, part: Part, indices: Ints, rows: Rows, wanted: Wanted
+        self, entry: TableFile, file: int, part: RowSegments, indices: Ints, rows: Rows, wanted: Wanted
     ) -> pa.RecordBatch:
         """The events of rows of a part."""
         batch = batch_of(entry, part, indices, rows, wanted)
@@ -711,7 +711,7 @@ class TableRows(BaseFormat):
                 for part in parts_of_range(plan, one):
                     yield from self.typed_part(plan, one.file, part, request)
 
-    def typed_part(self, plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
         schema, entry = self.table_schema(plan, request), plan.files[file]
         if request.name not in (entry.table.table, entry.table.label):
@@ -756,7 +756,7 @@ class TableRows(BaseFormat):
         event = {name: value for name, value in row.items() if value is not None}
         return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
 
-    def _inspected(self, entry: TableFile, part: Part, gap: Gap) -> Inspection:
+    def _inspected(self, entry: TableFile, part: RowSegments, gap: UnparsedSegment) -> Inspection:
         """A segment that is not a row, as a field tree of one leaf."""
         raw, code = gap.raw or b"", None if gap.code is None else str(gap.code)
         (row,) = gap_events(part, [gap], EVERYTHING, **self._common(entry, 0, part, [gap.index])).to_pylist()
@@ -792,7 +792,7 @@ class TableRows(BaseFormat):
 
 def parts_of_rows(
     path: str, batches: Iterable[pa.RecordBatch], names: tuple[str, ...], upper: frozenset[int] = frozenset()
-) -> Iterator[Part]:
+) -> Iterator[RowSegments]:
     """Batches of rows with their numbers (``_row``) as parts. Raises CaptureError if a column is missing."""
     for batch in batches:
         place = batch.schema.get_field_index(ROW)
@@ -843,13 +843,13 @@ def ranges_of(split: Any) -> Sequence[Split]:
     return split if isinstance(split, Sequence) else [split]
 
 
-def parts_of_range(plan: Plan, split: Split) -> Iterator[Part]:
+def parts_of_range(plan: Plan, split: Split) -> Iterator[RowSegments]:
     """The segments of a range of a file, with the number of rows that precede them."""
     entry = plan.files[split.file]
     return numbered_parts(read_parts(entry.probe, split.start, split.stop, entry.upper), split.before)
 
 
-def batch_of(entry: TableFile, part: Part, indices: Ints, rows: Rows, wanted: Wanted) -> RowBatch:
+def batch_of(entry: TableFile, part: RowSegments, indices: Ints, rows: Rows, wanted: Wanted) -> RowBatch:
     """Rows of a part."""
     return (
         RowBatch(rows, entry, wanted, part.numbers()[indices]) if entry.is_numbered else RowBatch(rows, entry, wanted)

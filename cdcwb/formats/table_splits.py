@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
-from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, SQL, FileProbe, Part
+from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, SQL, FileProbe, RowSegments
 from cdcwb.formats.containers.sql import find_begin, sql_parts
 from cdcwb.formats.containers.tables import csv_parts, read_parts
 from cdcwb.formats.dissector import Run
@@ -98,7 +98,7 @@ class RowScan:
         """The same for a range in which no record begins: that at ``begin`` is the next range's."""
         return type(self)(begin, begin, size=self.size, problem=self.problem)
 
-    def take_gaps(self, part: Part) -> None:
+    def take_gaps(self, part: RowSegments) -> None:
         """Adds the gaps of a part."""
         for gap in part.gaps:
             if gap.kind is Kind.MALFORMED and self.malformed is None:
@@ -212,7 +212,7 @@ def scan_all(ranges: list[FileRange], scan: Callable[[FileRange], F], run: Run) 
             scans[at] = found
 
 
-def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset()) -> Iterator[Part]:
+def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset()) -> Iterator[RowSegments]:
     """The parts of a range, for the first pass over it (:func:`cdcwb.formats.containers.tables.read_parts`). ``found``
     (the bounds of its records, and facts of the file) is valid after the parts have been read."""
     file = one.file

@@ -33,16 +33,16 @@ from cdcwb.formats.records import (
     Framing,
     Ints,
     Plan,
-    Reader,
-    Reason,
     RecordFormat,
     Scan,
     Segments,
     Split,
+    SplitReader,
     Stream,
+    UnparsedReason,
     cut_gaps,
 )  # fmt: skip
-from cdcwb.formats.transactions import Border, Summary, borders
+from cdcwb.formats.transactions import Border, OpenTransactions, borders
 from cdcwb.model import Kind, Problem
 
 __all__ = ["Meaning", "TextRecords"]
@@ -66,10 +66,10 @@ class Options:
 
 
 @dataclass(slots=True)
-class _Found:
+class FirstPass:
     """What the first pass finds in a split: its transactions, and the columns of each table in order of appearance."""
 
-    transactions: Summary = field(default_factory=Summary)
+    transactions: OpenTransactions = field(default_factory=OpenTransactions)
     tables: Tables = field(default_factory=dict)
 
 
@@ -97,7 +97,7 @@ class TextRecords(RecordFormat):
     own_options: Mapping[str, str] = {}
     pairing = Pairing.TRANSACTION
     commits = True
-    plan_type, options_type, scan_type = Plan, Options, _Found
+    plan_type, options_type, scan_type = Plan, Options, FirstPass
 
     # --- what a format gives ------------------------------------------------------------------------------------------
 
@@ -175,10 +175,10 @@ class TextRecords(RecordFormat):
                 continue
             record[at] = False
             if not line.strip() or self.is_comment(line):
-                reasons[at] = Reason(None, "a line without data")
+                reasons[at] = UnparsedReason(None, "a line without data")
             else:
                 shown = line[:60].decode("utf-8", "replace")
-                reasons[at] = Reason(Problem.MALFORMED, f"expected a record of {self.name}, found {shown!r}")
+                reasons[at] = UnparsedReason(Problem.MALFORMED, f"expected a record of {self.name}, found {shown!r}")
         return Segments(buffer, base, starts, ends, record, reasons)
 
     def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
@@ -187,11 +187,11 @@ class TextRecords(RecordFormat):
         end = before.find(b"\n")
         return min(stop, start + end if end >= 0 else start + len(before) - 1)
 
-    def scan(self, found: _Found, stream: Stream, segments: Segments, options: Options) -> int:
+    def scan(self, found: FirstPass, stream: Stream, segments: Segments, options: Options) -> int:
         """See :meth:`cdcwb.formats.records.RecordFormat.scan`."""
         records = np.flatnonzero(segments.record)
         rows = [self._row(segments, record, options.given) for record in records.tolist()]
-        found.transactions.then(Summary.of_events(batch_of(rows, {}, EVERYTHING)))
+        found.transactions.then(OpenTransactions.of_events(batch_of(rows, {}, EVERYTHING)))
         note_tables(found.tables, rows)
         return len(records)
 
@@ -213,7 +213,7 @@ class TextRecords(RecordFormat):
             code, sentence = Problem.MALFORMED, str(reason)
         return {"kind": Kind.MALFORMED, "problems": [{"code": str(code), "detail": sentence}]}
 
-    def reader(self, plan: Plan, stream: Stream, state: _State) -> Reader:
+    def reader(self, plan: Plan, stream: Stream, state: _State) -> SplitReader:
         """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
         return _TextReader(self, plan.shared.options)
 
@@ -245,12 +245,12 @@ class TextRecords(RecordFormat):
         return inferred_rows(partial(self.read, plan, split), self.table_schema(plan, request), request)
 
 
-class _TextReader(Reader):
+class _TextReader(SplitReader):
     def __init__(self, form: TextRecords, options: Mapping[str, str]) -> None:
         self._form, self._options = form, options
 
     def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
-        """See :meth:`cdcwb.formats.records.Reader.columns`."""
+        """See :meth:`cdcwb.formats.records.SplitReader.columns`."""
         rows = [self._form._row(segments, record, self._options) for record in records.tolist()]
         for row in rows:
             if row.get("table_name") is not None:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels, lookup
-from cdcwb.formats.changes import CHANGES, Became, Headers, Named, Read, assembled, spliced, with_columns
+from cdcwb.formats.changes import CHANGES, Became, Named, Read, TransactionHeaders, assembled, spliced, with_columns
 from cdcwb.formats.dissector import OF_CHANGES, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.records import Plan, RecordFormat
@@ -149,7 +149,7 @@ class _Window:
         number = np.full(events.num_rows, -1, np.int64)
         number[self.row] = self.number
         columns = {name: events[name] for name in ("kind", "schema_name", "table_name")}
-        headers = Headers(pa.table({"transaction_id": pa.array(number, mask=number < 0), **columns}))
+        headers = TransactionHeaders(pa.table({"transaction_id": pa.array(number, mask=number < 0), **columns}))
         self.change: Ints = self.row[headers.change]
         self.of = self.number[headers.change]
         self.halves = headers.halves

@@ -1,7 +1,7 @@
 """Transactions of a stream with begins and ends: which records belong to each, and what splits need to know of those
 that cross their borders. Transactions interleave, and their ids may be reused.
 
-The records of a split are summarised (:class:`Summary`), windows of it are merged, and so are splits. From the
+The records of a split are summarised (:class:`OpenTransactions`), windows of it are merged, and so are splits. From the
 summaries of all splits follow their borders (:func:`borders`): the names of the transactions that are open at its
 start, how those continue that are open at its end, and the halves of updates that continue beyond it.
 """
@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from cdcwb.model import Kind
 
 __all__ = [
-    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending", "Found",
-    "Run", "Summary", "assign", "borders", "codes_of", "run_starts",
+    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending",
+    "OpenTransactions", "Run", "TransactionSpans", "assign", "borders", "codes_of", "run_starts",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ def codes_of(kinds: pa.Array) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TransactionSpans:
     """The transactions of some records, as arrays, ordered by transaction id: ``number`` is that id, ``first`` and
     ``last`` the indexes of the first and last record. ``leads``, ``tails``: whether it is the first or last one with
     its id; ``begins``, ``ends``: whether its first record is a begin, its last one an end. ``index``: of the
@@ -60,7 +60,7 @@ class Found:
     index: Ints
 
     @classmethod
-    def among(cls, kinds: Ints, numbers: Ints) -> Found:
+    def among(cls, kinds: Ints, numbers: Ints) -> TransactionSpans:
         """Those of records in capture order, all of them in transactions: codes of kinds, and ids (32 bits)."""
         count = len(kinds)
         both = np.sort(numbers << 32 | np.arange(count))  # several times as fast as a stable argsort of the ids
@@ -91,7 +91,7 @@ def _name(key: Key, begins: bool, position: int) -> str:
     return f"{key}{'@' if begins else '@~'}{position:016X}"
 
 
-def assign(found: Found, positions: npt.NDArray[Any], open_before: dict[Key, str]) -> list[str]:
+def assign(found: TransactionSpans, positions: npt.NDArray[Any], open_before: dict[Key, str]) -> list[str]:
     """The names of transactions, by index. ``positions`` are those of all records. ``open_before`` (id -> name) is
     updated."""
     ids, firsts = found.number.tolist(), positions[found.first].tolist()
@@ -188,7 +188,7 @@ class _Tail:
 
 
 @dataclass(slots=True)
-class Summary:
+class OpenTransactions:
     """The transactions of consecutive records that are open at their start or end, by id. ``settled``: the ids that
     began or ended here."""
 
@@ -199,11 +199,11 @@ class Summary:
     @classmethod
     def of(
         cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints, is_reused: bool = True
-    ) -> Summary:
+    ) -> OpenTransactions:
         """That of records of transactions in capture order: codes of kinds, ids, numbers of tables (of changes),
         positions, and times (of commits, -1: unknown). ``is_reused``: whether ids are reused, so that the position is
         part of a name."""
-        found = Found.among(kinds, numbers)
+        found = TransactionSpans.among(kinds, numbers)
         ids = found.number.tolist()
         is_head, is_tail = found.leads & ~found.begins, found.tails & ~found.ends
         heads, tails = np.flatnonzero(is_head).tolist(), np.flatnonzero(is_tail).tolist()
@@ -235,7 +235,7 @@ class Summary:
         return summary
 
     @classmethod
-    def of_events(cls, events: pa.RecordBatch) -> Summary:
+    def of_events(cls, events: pa.RecordBatch) -> OpenTransactions:
         """That of events in capture order, whose transaction ids are texts that are not reused: the names of
         transactions. Tables are pairs of schema and table."""
         events = events.filter(pc.is_valid(events["transaction_id"]))
@@ -258,7 +258,7 @@ class Summary:
             {ids[key] for key in found.settled},
         )
 
-    def then(self, other: Summary) -> None:
+    def then(self, other: OpenTransactions) -> None:
         """Adds the records that follow."""
         for key, head in other.heads.items():
             tail = self.tails.get(key)
@@ -304,10 +304,10 @@ class Border:
     after: dict[tuple[Key, Table], Run] = field(default_factory=dict)
 
 
-def borders(summaries: Sequence[Summary]) -> tuple[list[Border], dict[Key, str]]:
+def borders(summaries: Sequence[OpenTransactions]) -> tuple[list[Border], dict[Key, str]]:
     """What each split needs to know, and the names of the transactions that are open after all of them, by id."""
     made: list[Border] = []
-    total = Summary()
+    total = OpenTransactions()
     for one in summaries:
         before = {
             (key, table): runs.last

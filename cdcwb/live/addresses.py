@@ -25,7 +25,7 @@ __all__ = [
     "KAFKA_CONFIG",
     "Address",
     "Point",
-    "TableName",
+    "SqlTableName",
     "Topics",
     "as_point",
     "hidden",
@@ -328,13 +328,13 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class TableName:
+class SqlTableName:
     """The name of a table in SQL: parts in double quotes are exact, others have the case that the database gives."""
 
     parts: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> TableName:
+    def parse(cls, text: str) -> SqlTableName:
         """Parses ``schema.table``, ``table`` or ``"Schema"."Table"``. Raises OptionError."""
         if not _TABLE.fullmatch(text):
             raise OptionError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.errors import CaptureError, MissingDependencyError, OptionError, SourceDownError
 from cdcwb.formats.dissector import detected_row
-from cdcwb.live.addresses import Address, TableName, hidden, jdbc_settings
+from cdcwb.live.addresses import Address, SqlTableName, hidden, jdbc_settings
 from cdcwb.words import joined
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Table:
     whose columns have other names; ``start`` (included) and ``end`` (excluded) are ids, or None."""
 
     address: Address
-    name: TableName
+    name: SqlTableName
     settings: Mapping[str, str] = field(repr=False)
     id_column: str | None = None
     start: str | None = None
@@ -56,7 +56,7 @@ class Table:
                     f"{point}: expected an id or the first digits of a change_seq for a database, found {text!r}"
                 )
             points[point] = None if text == all_ids else text
-        return cls(address, TableName.parse(str(name)), settings, options.pop("id_column", None), **points)
+        return cls(address, SqlTableName.parse(str(name)), settings, options.pop("id_column", None), **points)
 
     @property
     def packages(self) -> list[str]:
@@ -162,7 +162,7 @@ def read_snapshot(
     from cdcwb.xds import Snapshot
 
     address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
-    found = [Table(address, TableName.parse(text), login) for text in tables]
+    found = [Table(address, SqlTableName.parse(text), login) for text in tables]
     return Snapshot.of({table.name.label: table.present(spark) for table in found})
 
 

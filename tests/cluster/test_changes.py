@@ -25,11 +25,11 @@ from tests.made import MAIN
 COMPILED = textwrap.dedent("""
     import gc, sys
     from cdcwb.capture import open_small
-    from cdcwb.formats.kernels import Kernel
+    from cdcwb.formats.kernels import CompiledKernel
 
     for path in sys.argv[1:]:
         open_small(path).table("changes")
-    used = [one for one in gc.get_objects() if isinstance(one, Kernel) and "compiled" in vars(one)]
+    used = [one for one in gc.get_objects() if isinstance(one, CompiledKernel) and "compiled" in vars(one)]
     print(sum(sum(one.compiled.stats.cache_hits.values()) for one in used))
     print([one.__name__ for one in used if one.compiled.stats.cache_misses])
 """)

@@ -14,7 +14,7 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.gbase8s.events import Versions
+from cdcwb.formats.gbase8s.events import VersionsInForce
 from tests.local import ledger, plan_of, read
 from tests.mutate import KINDS, mutate
 from tests.reference.gbase8s.event import event
@@ -45,7 +45,7 @@ def check(path: Path, **options: Any) -> tuple[int, int]:
     closed = ledger(table)
     for entry in plan.files:
         assert closed.get(entry.path, 0) == entry.size
-    versions = Versions(plan.shared, {})
+    versions = VersionsInForce(plan.shared, {})
     malformed = 0
     for row in table.to_pylist():
         if row["record_type"] is None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.gbase8s.decode import event, schema_of
-from cdcwb.formats.gbase8s.layout import Settings, explain_error
+from cdcwb.formats.gbase8s.layout import StreamSettings, explain_error
 from cdcwb.formats.gbase8s.schema import TableSchema, table_schema
 from cdcwb.formats.gbase8s.tree import dissect, lsn
 from cdcwb.model import Problem
@@ -142,7 +142,7 @@ def test_a_record_says_of_itself(
     ],
 )
 def test_size_words_and_prefixes_are_read_as_the_settings_say(order: str, width: int, words: str, payload: str) -> None:
-    found = event(record(40, ROW + words, payload), ONE_VARCHAR, Settings(order, width))
+    found = event(record(40, ROW + words, payload), ONE_VARCHAR, StreamSettings(order, width))
     assert (found["after"], found["problems"]) == ({"id": "1", "name": "Ada"}, None)
 
 
@@ -526,7 +526,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 SETTINGS = st.builds(
-    Settings,
+    StreamSettings,
     st.sampled_from(["little", "big"]),
     st.sampled_from([1, 2]),
     st.sampled_from(["utf-8", "gb18030", "ascii"]),
@@ -547,7 +547,7 @@ def check_tree(field: Field, raw: bytes) -> None:
 
 @given(st.one_of(damaged(), st.binary(min_size=16, max_size=80)), st.sampled_from(SCHEMAS), SETTINGS)
 def test_any_bytes_make_a_tree_without_holes_that_agrees_with_the_event(
-    raw: bytes, schema: TableSchema | None, settings: Settings
+    raw: bytes, schema: TableSchema | None, settings: StreamSettings
 ) -> None:
     tree = dissect(raw, schema, settings)
     assert (tree.offset, tree.length) == (0, len(raw))
@@ -569,7 +569,7 @@ def test_any_bytes_make_a_tree_without_holes_that_agrees_with_the_event(
 
 @given(damaged(), st.sampled_from(SCHEMAS), SETTINGS)
 def test_an_event_s_problems_have_known_codes_and_a_sentence(
-    raw: bytes, schema: TableSchema | None, settings: Settings
+    raw: bytes, schema: TableSchema | None, settings: StreamSettings
 ) -> None:
     for code, detail in problems(event(raw, schema, settings)):
         assert Problem(code).title

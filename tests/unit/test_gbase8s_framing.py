@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cdcwb.formats.gbase8s import framing
-from cdcwb.formats.gbase8s.framing import Reason, first_chain, iter_segments, record_end, strong_starts
+from cdcwb.formats.gbase8s.framing import UnparsedReason, first_chain, iter_segments, record_end, strong_starts
 from cdcwb.model import Problem
 from tests import wire
 from tests.mutate import mutate
@@ -34,7 +34,7 @@ STREAM = [
     wire.error(-83713),
 ]
 
-Segment = tuple[int, int, bool, Reason | None]
+Segment = tuple[int, int, bool, UnparsedReason | None]
 
 
 def segments(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.gbase8s.layout import Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.schema import (
     SchemaTextError,
     parse_columns,
@@ -23,7 +23,7 @@ from cdcwb.formats.gbase8s.schema import (
 from cdcwb.model import Problem
 
 
-def column(type_: str) -> Column:
+def column(type_: str) -> SchemaColumn:
     (found,) = parse_columns(f"c {type_}")
     return found
 

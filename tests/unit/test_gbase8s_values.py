@@ -11,25 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.gbase8s.layout import Column, ColumnKind, Settings
+from cdcwb.formats.gbase8s.layout import ColumnKind, SchemaColumn, StreamSettings
 from cdcwb.formats.gbase8s.schema import parse_columns
-from cdcwb.formats.gbase8s.values import Value, column_table, decode_value, decode_values, value_of
+from cdcwb.formats.gbase8s.values import ColumnValue, column_table, decode_value, decode_values, value_of
 from cdcwb.model import Problem
 from tests.reference.gbase8s.values import decode
 
 NULL = None
 
 
-def column(type_: str) -> Column:
+def column(type_: str) -> SchemaColumn:
     (found,) = parse_columns(f"c {type_}")
     assert found.kind is not ColumnKind.UNKNOWN
     return found
 
 
-def value(type_: str, raw: str, settings: Settings | None = None) -> Value:
+def value(type_: str, raw: str, settings: StreamSettings | None = None) -> ColumnValue:
     one, data = column(type_), bytes.fromhex(raw)
     assert one.size in (None, len(data)), f"{type_} takes {one.size} bytes"
-    return decode_value(one, data, settings or Settings())
+    return decode_value(one, data, settings or StreamSettings())
 
 
 VALUES = [
@@ -168,7 +168,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("type_", "raw", "text"), VALUES)
 def test_bytes_become_exactly_this_text(type_: str, raw: str, text: str | None) -> None:
-    assert value(type_, raw) == Value(text)
+    assert value(type_, raw) == ColumnValue(text)
 
 
 def test_every_kind_of_column_has_a_value_and_a_null_among_these() -> None:
@@ -182,7 +182,7 @@ def test_every_kind_of_column_has_a_value_and_a_null_among_these() -> None:
     [(1, "03616263", "abc"), (1, "00", ""), (1, "0100", None), (2, "0003616263", "abc"), (2, "000100", None)],
 )
 def test_a_varchar_s_length_has_one_byte_or_two(width: int, raw: str, text: str | None) -> None:
-    assert value("varchar(9)", raw, Settings(prefix_width=width)) == Value(text)
+    assert value("varchar(9)", raw, StreamSettings(prefix_width=width)) == ColumnValue(text)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_varchar_s_length_has_one_byte_or_two(width: int, raw: str, text: str 
     ],
 )
 def test_text_is_read_in_the_capture_s_character_set(charset: str, raw: str, text: str) -> None:
-    assert value("varchar(9)", raw, Settings(charset=charset)) == Value(text)
+    assert value("varchar(9)", raw, StreamSettings(charset=charset)) == ColumnValue(text)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_text_is_read_in_the_capture_s_character_set(charset: str, raw: str, tex
     ],
 )
 def test_text_in_another_character_set_stays_the_bytes_of_the_text(type_: str, raw: str, shown: str, says: str) -> None:
-    assert value(type_, raw) == Value(shown, Problem.CHARSET, says)
+    assert value(type_, raw) == ColumnValue(shown, Problem.CHARSET, says)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_text_in_another_character_set_stays_the_bytes_of_the_text(type_: str, r
     ],
 )
 def test_bytes_that_are_no_value_stay_hex_and_say_what_was_expected(type_: str, raw: str, says: str) -> None:
-    assert value(type_, raw) == Value(bytes.fromhex(raw).hex(), Problem.VALUE, says)
+    assert value(type_, raw) == ColumnValue(bytes.fromhex(raw).hex(), Problem.VALUE, says)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_bytes_that_are_no_value_stay_hex_and_say_what_was_expected(type_: str, 
     ],
 )
 def test_a_length_prefix_that_contradicts_the_size_word_is_said(type_: str, raw: str, says: str) -> None:
-    assert value(type_, raw) == Value(raw, Problem.SIZE_WORDS, says)
+    assert value(type_, raw) == ColumnValue(raw, Problem.SIZE_WORDS, says)
 
 
 ALL_TYPES = sorted({type_ for type_, _, _ in VALUES})
@@ -287,7 +287,7 @@ ALL_TYPES = sorted({type_ for type_, _, _ in VALUES})
 def test_no_bytes_make_a_value_fail_and_a_problem_keeps_them(type_: str, data: bytes, length: int) -> None:
     one = column(type_)
     raw = data[: length if one.size is None else one.size]
-    found = decode_value(one, raw, Settings())
+    found = decode_value(one, raw, StreamSettings())
     assert (found.problem is None) == (found.detail == "")
     if found.problem in (Problem.VALUE, Problem.SIZE_WORDS):
         assert found.text == raw.hex()
@@ -311,7 +311,7 @@ def test_the_decoder_agrees_with_the_reference_on_any_bytes(type_: str) -> None:
     starts = np.append(0, ends[:-1])
     buffer = np.frombuffer(b"".join(raws), np.uint8)
     for charset in ("utf-8", "gb18030", "ascii", "utf-16"):
-        settings = Settings(charset=charset)
+        settings = StreamSettings(charset=charset)
         found = decode_values(buffer, starts, ends, np.zeros(len(raws), np.int64), column_table([one]), settings)
         for at, raw in enumerate(raws):
             assert value_of(one, raw, found, at, settings) == decode(one, raw, settings), raw.hex()
@@ -321,7 +321,7 @@ def test_values_of_a_very_large_buffer_are_read(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("cdcwb.formats.gbase8s.values._MOST", 10)
     buffer = np.frombuffer(b"?" * 40 + b"elm  ??" + b"oak  ", np.uint8)
     starts, columns = np.array([40, 47]), column_table([column("char(5)")])
-    found = decode_values(buffer, starts, starts + 5, np.zeros(2, np.int64), columns, Settings())
+    found = decode_values(buffer, starts, starts + 5, np.zeros(2, np.int64), columns, StreamSettings())
     assert found.text.to_pylist() == ["elm", "oak"]
 
 
@@ -333,7 +333,7 @@ def test_the_vectors_of_the_documentation_are_read() -> None:
     for raw, type_, shown in vectors:
         plain = type_ if type_.startswith("DECIMAL") else f"datetime {type_}"
         text = shown.replace("−", "-") if type_.startswith("DECIMAL") else shown.replace(" ", "T")
-        assert value(plain, raw) == Value(text), raw
+        assert value(plain, raw) == ColumnValue(text), raw
 
 
 @pytest.mark.samples
@@ -349,10 +349,10 @@ def test_the_vectors_of_public_sources_are_read(samples: Path) -> None:
         expected = shown.split(" (")[0].strip("'")
         if type_.startswith("DATETIME"):
             expected = expected.replace(" ", "T")
-        settings = Settings(prefix_width=1 if "1-byte prefix" in type_ else 2)
+        settings = StreamSettings(prefix_width=1 if "1-byte prefix" in type_ else 2)
         plain = type_.split(" (")[0].split(" floating")[0].lower()
         plain = "varchar(255)" if plain == "varchar" else plain
         found = value(plain, raw.replace(" ", ""), settings)
-        assert found == Value(None if expected == "NULL" else expected), line
+        assert found == ColumnValue(None if expected == "NULL" else expected), line
         read += 1
     assert read == 25

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, Token
+from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, TrailToken
 from cdcwb.model import Problem
 from tests.goldengate_text import (
     BLOCK,
@@ -71,7 +71,7 @@ def test_a_record_with_all_its_parts() -> None:
         PrintedColumn("after", 0, 6, BODY[4:10]),
         PrintedColumn("after", 1, 10, BODY[14:]),
     ]
-    assert record.tokens == [Token(0x4C, "LOGCSN", 0, 7, b"1332816"), Token(0x36, "TRANID", 0, 6, b"4.5.67")]
+    assert record.tokens == [TrailToken(0x4C, "LOGCSN", 0, 7, b"1332816"), TrailToken(0x36, "TRANID", 0, 6, b"4.5.67")]
     assert record.problems == []
 
 
@@ -242,20 +242,20 @@ def test_tokens_as_raw_hex_in_either_byte_order(order: str) -> None:
     raw = bytes.fromhex(f"5200{lengths[0]}41410001" + f"4c00{lengths[1]}373839")
     groups = " ".join(raw.hex()[at : at + 4] for at in range(0, len(raw.hex()), 4))
     record = one(f"{LINE}{IMAGE}{HEX}\nGGS tokens:\n {groups} | R...\n")
-    assert record.tokens == [Token(0x52, None, 0, 4, b"AA\0\1"), Token(0x4C, None, 0, 3, b"789")]
+    assert record.tokens == [TrailToken(0x52, None, 0, 4, b"AA\0\1"), TrailToken(0x4C, None, 0, 3, b"789")]
     assert record.problems == []
 
 
 def test_a_token_area_that_was_cut() -> None:
     record = one(f"{LINE}{IMAGE}{HEX}\nGGS tokens:\n 5200 0400 4141 0001 4c00 0300 37 | R...\n")
-    assert record.tokens[1] == Token(0x4C, None, 0, 3, b"7")
+    assert record.tokens[1] == TrailToken(0x4C, None, 0, 3, b"7")
     assert record.problems == [(Problem.TRUNCATED, "token area truncated: 2 bytes are missing")]
 
 
 def test_tokens_in_the_older_style() -> None:
     tokens = "GGS tokens:\nTokenID R (x52), Info 0, Length  4\n 4141 0001                : AA..\n"
     record = one(LINE + IMAGE + HEX + tokens)
-    assert record.tokens == [Token(0x52, None, 0, 4, b"AA\0\1")]
+    assert record.tokens == [TrailToken(0x52, None, 0, 4, b"AA\0\1")]
 
 
 def test_a_token_that_is_shorter_than_its_length() -> None:

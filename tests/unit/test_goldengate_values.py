@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.contents import Form, Half, walk
+from cdcwb.formats.goldengate.contents import BodyLayout, Half, walk
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
 from cdcwb.formats.goldengate.table import Images, Put, read_images
-from cdcwb.formats.goldengate.values import Texts, arrow_type, texts, typed_texts, value_of
+from cdcwb.formats.goldengate.values import ColumnTexts, arrow_type, texts, typed_texts, value_of
 from cdcwb.model import Problem
 from tests.reference import goldengate as reference
 
@@ -62,7 +62,7 @@ def laid(values: list[bytes | None], gap: bytes = b"\0\0") -> tuple[np.ndarray, 
     return np.frombuffer(b"".join(gap + (value or b"") for value in values), np.uint8), stop - size, stop, null
 
 
-def read(values: list[bytes | None], how: Coding, **more: Any) -> Texts:
+def read(values: list[bytes | None], how: Coding, **more: Any) -> ColumnTexts:
     return texts(*laid(values), how, **more)
 
 
@@ -288,7 +288,7 @@ def images(
     bodies: list[bytes],
     definitions: list[Definition | None],
     group: list[int],
-    forms: list[Form] | None = None,
+    forms: list[BodyLayout] | None = None,
     before: list[bool] | None = None,
     put: Sequence[Put] = (),
 ) -> tuple[Images, list[tuple[int, Problem, str]]]:
@@ -337,7 +337,7 @@ def test_a_null_column_is_there_and_a_missing_one_is_not() -> None:
 def test_the_key_of_a_key_update_is_the_old_one() -> None:
     key = cell(0, ONE)
     body = len(key).to_bytes(2, "little") + key + cell(0, TWO) + cell(1, varying("new"))
-    found, _ = images([body, cell(0, TWO)], [SHOP], [0, 0], forms=[Form.KEYED, Form.COLUMNS])
+    found, _ = images([body, cell(0, TWO)], [SHOP], [0, 0], forms=[BodyLayout.KEYED, BodyLayout.COLUMNS])
     assert maps(found.before) == [{"ID": "1"}, None]
     assert maps(found.after) == [{"ID": "2", "NAME": "new"}, {"ID": "2"}]
     assert maps(found.key) == [{"ID": "1"}, {"ID": "2"}]

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb import model
-from cdcwb.formats.containers.rows import ColumnRows, FileProbe, Part, TableName
+from cdcwb.formats.containers.rows import ColumnRows, FileProbe, RowSegments, TableName
 from cdcwb.formats.dissector import Wanted, get_format
 from cdcwb.formats.idm_event_log.events import LogFile, split_name, split_names
 from cdcwb.formats.idm_event_log.layout import COLUMNS
@@ -47,7 +47,9 @@ def events(rows: Rows, source: LogSource = FILE, *, images: bool = True, raw: bo
     data = pa.array([b"raw %d" % at for at in range(len(rows))], pa.binary()) if raw else None
     columns = [pa.array([row[name] for row in rows], pa.string()) for name in names]
     table = ColumnRows(names, offset, length, columns, data)
-    part = Part(offset, length, OffsetUnit.BYTE if raw else OffsetUnit.ROW, [(np.arange(len(rows)), table)], before=11)
+    part = RowSegments(
+        offset, length, OffsetUnit.BYTE if raw else OffsetUnit.ROW, [(np.arange(len(rows)), table)], before=11
+    )
     labels = dict(zip(names, names, strict=True))
     entry = LogFile(probe=FileProbe("log.csv", "csv", names, len(names)), table=TableName(None, ""), labels=labels)
     entry.options = {"time_zone": source.zone} | ({} if source.schema is None else {"schema": source.schema})

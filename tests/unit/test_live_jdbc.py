@@ -10,7 +10,7 @@ import pytest
 from cdcwb.capture import check_capture
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, MissingDependencyError, OptionError, SourceDownError
-from cdcwb.live.addresses import JDBC_CONFIG, Address, TableName, hidden, jdbc_settings
+from cdcwb.live.addresses import JDBC_CONFIG, Address, SqlTableName, hidden, jdbc_settings
 from cdcwb.live.jdbc import failure, find_id, id_ranges
 
 WORD = "planted-secret"
@@ -99,13 +99,13 @@ def test_what_is_opened_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_names_of_tables() -> None:
     postgresql, mariadb = Address.parse("jdbc:postgresql://db/x"), Address.parse("jdbc:mariadb://db/x")
-    plain, exact = TableName.parse("shop.orders__ct"), TableName.parse('shop."Order ""a"".b"')
+    plain, exact = SqlTableName.parse("shop.orders__ct"), SqlTableName.parse('shop."Order ""a"".b"')
     assert (plain.label, plain.sql(postgresql)) == ("shop.orders__ct", "shop.orders__ct")
     assert (exact.label, exact.sql(postgresql)) == ('shop.Order "a".b', 'shop."Order ""a"".b"')
     assert exact.sql(mariadb) == 'shop.`Order "a".b`'
     for text in ("", "a.", ".a", "a b", "a;drop", '"a', "(select 1) q", "a..b"):
         with pytest.raises(OptionError, match=r"expected a table such as schema\.table"):
-            TableName.parse(text)
+            SqlTableName.parse(text)
 
 
 def test_the_id_of_a_table() -> None:

@@ -20,9 +20,9 @@ from cdcwb.formats.transactions import (
     ROLLBACK,
     UNDO,
     Ending,
-    Found,
+    OpenTransactions,
     Run,
-    Summary,
+    TransactionSpans,
     assign,
     borders,
 )
@@ -39,18 +39,20 @@ def columns(records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def names(records: Sequence[Record], open_before: dict[int, str] | None = None) -> list[str]:
     """The transaction of every record."""
     types, numbers, positions = columns(records)
-    found = Found.among(types, numbers)
+    found = TransactionSpans.among(types, numbers)
     by_index = assign(found, positions, {} if open_before is None else open_before)
     return [by_index[at] for at in found.index]
 
 
-def summary(*windows: Sequence[Record]) -> Summary:
+def summary(*windows: Sequence[Record]) -> OpenTransactions:
     """That of windows of records; the table of a change is its id modulo 2, its time ten times its position."""
-    found = Summary()
+    found = OpenTransactions()
     for records in windows:
         types, numbers, positions = columns(records)
         found.then(
-            Summary.of(types, numbers, positions.astype(np.int64) % 2, positions, 10 * positions.astype(np.int64))
+            OpenTransactions.of(
+                types, numbers, positions.astype(np.int64) % 2, positions, 10 * positions.astype(np.int64)
+            )
         )
     return found
 

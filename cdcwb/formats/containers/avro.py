@@ -33,11 +33,11 @@ from cdcwb.formats.containers.avro_schema import (
     Schema,
     restricted,
 )  # fmt: skip
-from cdcwb.formats.containers.avro_tree import LONGEST, MOST_BLANK, MOST_NESTED, Reader, Trouble, read_value
+from cdcwb.formats.containers.avro_tree import LONGEST, MOST_BLANK, MOST_NESTED, AvroReader, Trouble, read_value
 from cdcwb.formats.containers.avro_values import bitmap, leaf_array
 from cdcwb.formats.kernels import kernel, read_only
 
-__all__ = ["Decoded", "Decoder", "record_ends"]
+__all__ = ["AvroValues", "Decoder", "record_ends"]
 
 Int: TypeAlias = Any
 """A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
@@ -196,7 +196,7 @@ _BYTES: Final = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
+class AvroValues:
     """Decoded values. ``column`` has a row for each with the wanted fields; null for a value that is not ``ok``: it is
     not a value of the schema, or bytes follow it. Fields of a null record are null, unless it is in an array or a map.
     ``remarks`` are the errors of values that are null instead, by row (``Decoder.strict`` is false)."""
@@ -223,7 +223,7 @@ class Decoder:
     ``fields``: the requested fields of the top record, or of a record in it (``data.salary``); None: all. The others
     are skipped: only the bytes that give their length are checked. ``strict``: a value with an error that does not
     affect the following bytes (a date after the year 9999) makes its row one that is not ok; otherwise the value is
-    null, and :attr:`Decoded.remarks` has its error. Raises OptionError for an unknown field.
+    null, and :attr:`AvroValues.remarks` has its error. Raises OptionError for an unknown field.
     """
 
     def __init__(self, schema: Schema, fields: tuple[str, ...] | None = None, *, strict: bool = True) -> None:
@@ -233,7 +233,7 @@ class Decoder:
         self.root = schema.root if fields is None else restricted(schema.root, fields)
         self.slots = _slots(self.root)
 
-    def decode(self, values: pa.BinaryArray, start: Ints | None = None) -> Decoded:
+    def decode(self, values: pa.BinaryArray, start: Ints | None = None) -> AvroValues:
         """Decodes values, none of which is null; ``start``: bytes of each to skip first."""
         if values.null_count:
             raise ValueError(f"expected values without nulls, found {values.null_count}")
@@ -250,7 +250,7 @@ class Decoder:
         column = pa.concat_arrays(chunks) if len(chunks) != 1 else chunks[0]
         if not ok.all():
             column = column.take(pa.array(np.arange(len(ok)), mask=~ok))
-        found = Decoded(column, ok, {}, self, values, start)
+        found = AvroValues(column, ok, {}, self, values, start)
         found.remarks.update((row, found.troubles(row)) for row in remarked)
         return found
 
@@ -348,7 +348,7 @@ class _Columns:
         """Arrays, maps, and records inside themselves, one by one."""
         values: list[Any] = [None] * self.count
         for row in np.flatnonzero(self.ok if present is None else self.ok & present).tolist():
-            reader = Reader(self.data[spans[row, 0] : spans[row, 1]].tobytes())
+            reader = AvroReader(self.data[spans[row, 0] : spans[row, 1]].tobytes())
             values[row] = reader.read(node)
             if reader.is_damaged or (reader.troubles and self.decoder.strict):
                 self.ok[row], values[row] = False, None

@@ -27,7 +27,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.avro import Decoder, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
-from cdcwb.formats.containers.avro_tree import Reader
+from cdcwb.formats.containers.avro_tree import AvroReader
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns, malformed_rows
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
 from cdcwb.formats.files import Source
@@ -105,7 +105,7 @@ class AvroFile:
         size = 1 << 14
         while True:
             head = self.read(len(MAGIC), len(MAGIC) + size).tobytes()
-            reader = Reader(head)
+            reader = AvroReader(head)
             header = reader.read(_HEADER.root)
             trouble = next(iter(reader.troubles), None)
             if trouble is None:

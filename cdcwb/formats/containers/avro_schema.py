@@ -131,7 +131,7 @@ class Node:
 _KEY: Final = Node("string", pa.string(), name="a key")
 
 
-class _Parser:
+class _SchemaParser:
     """One pass through the JSON of a schema, with the named types so far."""
 
     def __init__(self, logical: bool) -> None:
@@ -362,7 +362,7 @@ def parse_schema(text: str, logical: bool = True) -> Schema:
         bare = text.strip("\ufeff \t\r\n")
         given = bare if bare.isidentifier() else json.loads(bare)
         json.dumps(given, ensure_ascii=False).encode()  # fails if a name is not valid Unicode
-        root = _Parser(logical).type(given, "", "", 0)
+        root = _SchemaParser(logical).type(given, "", "", 0)
     except RecursionError:
         raise CaptureError("the Avro schema cannot be read: found too many levels") from None
     except ValueError as error:

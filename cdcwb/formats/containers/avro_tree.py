@@ -19,7 +19,7 @@ from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["LONGEST", "MOST_BLANK", "MOST_NESTED", "Reader", "Trouble", "anatomy", "read_value"]
+__all__ = ["LONGEST", "MOST_BLANK", "MOST_NESTED", "AvroReader", "Trouble", "anatomy", "read_value"]
 
 LONGEST: Final = 10
 """Maximum bytes of a number."""
@@ -52,7 +52,7 @@ class _Stopped(Exception):  # noqa: N818  (not an error: the value ends here)
     """The following bytes cannot be decoded."""
 
 
-class Reader:
+class AvroReader:
     """Reads values from byte ``at`` of ``data`` on.
 
     ``troubles`` are the errors in order; ``is_stopped``: after the last of them nothing can be read. ``is_complete``:
@@ -288,9 +288,9 @@ def _has_text(node: Node) -> bool:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def read_value(schema: Schema, value: bytes, start: int = 0, *, shown: bool = False) -> Reader:
+def read_value(schema: Schema, value: bytes, start: int = 0, *, shown: bool = False) -> AvroReader:
     """What has read one value; the first ``start`` bytes are not part of it, and none may follow it."""
-    reader = Reader(value, start, shown=shown)
+    reader = AvroReader(value, start, shown=shown)
     reader.read(schema.root)
     if not reader.is_stopped and (more := len(value) - reader.at):
         reader.stop("the end of the value", plural(more, "more byte"), reader.at)

@@ -34,7 +34,7 @@ from cdcwb.formats.containers.messages import (
     Bytes,
     Chunk,
     Ints,
-    Parsed,
+    ParsedSegment,
     Segment,
     damage,
     header_facts,
@@ -181,13 +181,13 @@ def unescaped(name: str, text: str) -> bytes:
         raise OptionError(f"option {name}: {text!r} has an invalid escape ({reason.reason})") from None
 
 
-def parse(text: bytes, layout: Layout) -> Parsed:
+def parse(text: bytes, layout: Layout) -> ParsedSegment:
     """What a line, without its end, holds."""
     if text[:1] == b"{" and text[-1:] == b"}" and not layout.records and not layout.fields:
-        return Parsed(MESSAGE, text) if layout.encoding == "text" else value_of(text, layout, None, {})
+        return ParsedSegment(MESSAGE, text) if layout.encoding == "text" else value_of(text, layout, None, {})
     bare = text.strip(_BLANK)
     if not bare:
-        return Parsed(FILLER, None, reason="a blank line")
+        return ParsedSegment(FILLER, None, reason="a blank line")
     if layout.records:
         found = envelopes.unwrap(bare, layout.encoding) if bare[:1] == b"{" else envelopes.printed_record(bare)
         if found is not None:
@@ -199,11 +199,11 @@ def parse(text: bytes, layout: Layout) -> Parsed:
     if bare[:1] == b"{" and (not layout.fields or bare[-1:] == b"}"):
         return value_of(text, layout, None, {})
     if is_comment(bare):
-        return Parsed(FILLER, None, reason="a note between messages")
+        return ParsedSegment(FILLER, None, reason="a note between messages")
     if is_note(bare):
-        return Parsed(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
+        return ParsedSegment(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
     if layout.records or layout.fields or (layout.marks and bare != NULL and not envelopes.is_binary(text)):
-        return Parsed(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
+        return ParsedSegment(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})
 
 
@@ -219,19 +219,19 @@ def is_document(text: bytes) -> bool:
     return True
 
 
-def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, str | None]) -> Parsed:
+def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, str | None]) -> ParsedSegment:
     """A value as it is printed, decoded."""
     if len(text) < _SHORT and text.strip() == NULL:
-        return Parsed(MESSAGE, None, key, facts)
+        return ParsedSegment(MESSAGE, None, key, facts)
     if layout.encoding == "text" or layout.marks:
-        return Parsed(MESSAGE, text if layout.marks or text[:1] == b"{" else text.lstrip(), key, facts)
+        return ParsedSegment(MESSAGE, text if layout.marks or text[:1] == b"{" else text.lstrip(), key, facts)
     value = envelopes.DECODERS[layout.encoding](text)
     if value is None and text.lstrip()[:1] == b"{":
         value = text.lstrip()
     if value is None:
         reason = f"a value in {layout.encoding} was expected, found {shown(text)}"
-        return Parsed(MALFORMED, None, key, facts, reason)
-    return Parsed(MESSAGE, value, key, facts)
+        return ParsedSegment(MALFORMED, None, key, facts, reason)
+    return ParsedSegment(MESSAGE, value, key, facts)
 
 
 def _expected(layout: Layout) -> str:
@@ -243,7 +243,7 @@ def _expected(layout: Layout) -> str:
     return f"a line of {', '.join([*names, 'value'])} with '{escaped(layout.separator)}' between"
 
 
-def _console(text: bytes, layout: Layout) -> Parsed | None:
+def _console(text: bytes, layout: Layout) -> ParsedSegment | None:
     """A console consumer's line; None for any other line."""
     names = tuple(name for name in layout.fields if name in TOKENS)
     found = _tokens(names, layout.separator).match(text)

@@ -30,7 +30,7 @@ from cdcwb.formats.containers.messages import (
     Bytes,
     Chunk,
     Ints,
-    Parsed,
+    ParsedSegment,
     Segment,
     damage,
     shown,
@@ -164,12 +164,12 @@ def documents_in(data: Bytes, margin: bytes, level: int = 0, depth: int = 0) -> 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class _Piece(NamedTuple):
+class _DocumentSpan(NamedTuple):
     """The text up to ``end``: a document, another text that is a segment, or nothing (None) that belongs to the
     document before it, or to the one after it if ``is_lead``."""
 
     end: int
-    parsed: Parsed | None
+    parsed: ParsedSegment | None
     is_document: bool = False
     is_lead: bool = False
 
@@ -216,7 +216,7 @@ def _resume(source: Source, at: int, margin: bytes) -> int:
 
 def _pieces(
     text: bytes, found: list[tuple[int, int]], stop: int, layout: Layout, level: int, is_first: bool
-) -> Iterator[_Piece]:
+) -> Iterator[_DocumentSpan]:
     """The documents up to ``stop``, and the texts between them. The last text is without what may precede a document on
     its line."""
     at = len(BOM) if is_first and text.startswith(BOM) else 0
@@ -225,29 +225,31 @@ def _pieces(
         at = begin if level else max(at, text.rfind(b"\n", at, begin) + 1)
         lead, value = text[at:begin], text[begin:end].rstrip()
         parsed = unwrap(value, layout.encoding) if layout.records else None
-        parsed = parsed or Parsed(MESSAGE, value)
+        parsed = parsed or ParsedSegment(MESSAGE, value)
         if _NOTHING.match(lead):
-            yield _Piece(begin, None, is_lead=True)
+            yield _DocumentSpan(begin, None, is_lead=True)
         elif remark(lead.strip()):
-            yield _Piece(begin, parse(lead, layout))
+            yield _DocumentSpan(begin, parse(lead, layout))
         else:
             before = parse(lead + b"{}", layout)
             if before.value == b"{}":
                 parsed = before._replace(value=value)
             else:
-                yield _Piece(
-                    begin, Parsed(MALFORMED, None, reason=f"a JSON document was expected, found {shown(lead)}")
+                yield _DocumentSpan(
+                    begin, ParsedSegment(MALFORMED, None, reason=f"a JSON document was expected, found {shown(lead)}")
                 )
         is_too_long = end - begin > LONGEST
-        yield _Piece(end, Parsed(MALFORMED, None, reason=_TOO_LONG) if is_too_long else parsed, not is_too_long)
+        yield _DocumentSpan(
+            end, ParsedSegment(MALFORMED, None, reason=_TOO_LONG) if is_too_long else parsed, not is_too_long
+        )
         at = end
     yield from _lines(text, at, stop, layout, level)
 
 
-def _lines(text: bytes, at: int, stop: int, layout: Layout, level: int) -> Iterator[_Piece]:
+def _lines(text: bytes, at: int, stop: int, layout: Layout, level: int) -> Iterator[_DocumentSpan]:
     """The complete lines of a text without documents; around listed messages all of it."""
     if level:
-        yield _Piece(stop, None)
+        yield _DocumentSpan(stop, None)
         return
     while newline := text.find(b"\n", at, stop) + 1:
         if (blank := _EMPTY.match(text, at, stop)) is not None:
@@ -258,16 +260,16 @@ def _lines(text: bytes, at: int, stop: int, layout: Layout, level: int) -> Itera
         yield _line(text[at:stop], stop, layout)
 
 
-def _line(line: bytes, end: int, layout: Layout) -> _Piece:
+def _line(line: bytes, end: int, layout: Layout) -> _DocumentSpan:
     if _NOTHING.match(line):
-        return _Piece(end, None)
+        return _DocumentSpan(end, None)
     found = parse(line.rstrip(b"\r\n"), layout)
     if found.state == MESSAGE and found.value is not None:
-        found = Parsed(MALFORMED, None, reason=f"a JSON document was expected, found {shown(line.strip())}")
-    return _Piece(end, found)
+        found = ParsedSegment(MALFORMED, None, reason=f"a JSON document was expected, found {shown(line.strip())}")
+    return _DocumentSpan(end, found)
 
 
-def _joined(pieces: Iterable[_Piece], base: int, length: int) -> Iterator[Segment]:
+def _joined(pieces: Iterable[_DocumentSpan], base: int, length: int) -> Iterator[Segment]:
     """The pieces as segments, each with the text that carries nothing. ``length``: if the file ends there."""
     document: Segment | None = None
     start = 0

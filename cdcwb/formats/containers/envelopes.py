@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, Parsed, header_facts, shown, text_of, time_text
+from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, ParsedSegment, header_facts, shown, text_of, time_text
 
 __all__ = [
     "BINARY", "DECODERS", "PRINTED", "TIME_TYPES", "begins_message", "is_binary", "is_record", "payload_of",
@@ -172,7 +172,7 @@ def payload_of(text: bytes) -> bytes | None:
     return _encoded(value, odd) if isinstance(value, str) else None
 
 
-def unwrap(text: bytes, encoding: str) -> Parsed | None:
+def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     """The message in a wrapping object; None for a JSON object that wraps none."""
     odd = not _is_utf8(text)
     try:
@@ -183,19 +183,21 @@ def unwrap(text: bytes, encoding: str) -> Parsed | None:
             again = _parts(_characters(text)) or parts
             odd, parts = (True, again) if is_binary(_encoded(again["value"], True)) else (False, parts)
     except _INVALID as error:
-        return Parsed(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
+        return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
     facts = _facts(parts, odd)
     key = _key(parts.get("key"), text, encoding, odd)
     if parts.get("error") is not None:
-        return Parsed(MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {parts['error']}")
+        return ParsedSegment(
+            MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {parts['error']}"
+        )
     found = _payload(parts["value"])
     if found is None:
-        return Parsed(MESSAGE, None, key, facts)
+        return ParsedSegment(MESSAGE, None, key, facts)
     value = _value(found, text, encoding, odd, "value")
     if value is None:
         sentence = f"a value in {encoding} was expected, found {shown(_encoded(found, False))}"
-        return Parsed(MALFORMED, None, key, facts, sentence)
-    return Parsed(MESSAGE, None if value == b"null" else value, key, facts)
+        return ParsedSegment(MALFORMED, None, key, facts, sentence)
+    return ParsedSegment(MESSAGE, None if value == b"null" else value, key, facts)
 
 
 def _characters(text: bytes) -> bytes:
@@ -331,21 +333,21 @@ PRINTED: Final = (b"ConsumerRecord(", b"Topic ")
 """What a line that is a printed record has in it."""
 
 
-def printed_record(text: bytes) -> Parsed | None:
+def printed_record(text: bytes) -> ParsedSegment | None:
     """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log, or of a line in the
     format that the manual of kcat proposes; None without one."""
     kcat = _KCAT.match(text)
     if kcat is not None:
         topic, partition, offset, key, size, value = kcat.groups()
         facts = _printed_facts(text_of(topic), partition, offset, b"-1", "")
-        return Parsed(MESSAGE, None if size == b"-1" else value, key or None, facts)
+        return ParsedSegment(MESSAGE, None if size == b"-1" else value, key or None, facts)
     java = _JAVA.search(text)
     if java is not None:
         topic, partition, offset, kind, time, listed, rest = java.groups()
         headers = [(text_of(name), _signed(codes)) for name, codes in _JAVA_HEADER.findall(listed or b"")]
         key, value = _key_and_value(rest)
         facts = _printed_facts(text_of(topic), partition, offset, time, kind.decode())
-        return Parsed(MESSAGE, value, key, facts | header_facts(headers))
+        return ParsedSegment(MESSAGE, value, key, facts | header_facts(headers))
     found = _PYTHON_RECORD.search(text)
     if found is None:
         return None
@@ -353,7 +355,7 @@ def printed_record(text: bytes) -> Parsed | None:
     pairs = [(_literal(one), _literal(other)) for one, other in _PYTHON_HEADER.findall(text, found.end())]
     headers = [(text_of(one or b""), None if other is None else text_of(other)) for one, other in pairs]
     facts = _printed_facts(text_of(_literal(name) or b""), partition, offset, time, kind.decode())
-    return Parsed(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
+    return ParsedSegment(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
 
 
 def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:

@@ -31,7 +31,7 @@ from cdcwb.formats.files import too_large
 from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 
-__all__ = ["Sheet", "SheetBlock", "Workbook"]
+__all__ = ["ExcelSheet", "SheetBlock", "Workbook"]
 
 Ints = npt.NDArray[np.int64]
 Values = list[str | None]
@@ -112,11 +112,11 @@ class Workbook:
             self._book.close()
         self._file.close()
 
-    def sheet(self, title: str) -> Sheet:
+    def sheet(self, title: str) -> ExcelSheet:
         """One of its sheets. Raises CaptureError if it no longer exists."""
         if title not in self.titles:
             raise CaptureError(f"there is no sheet {title!r}, there are {joined(list(self.titles))}", path=self.path)
-        return Sheet(self._book[title], title)
+        return ExcelSheet(self._book[title], title)
 
     def choose(self, wanted: str | None) -> str:
         """The title of the requested sheet (exactly, else ignoring case), else of the first visible one with a value.
@@ -128,7 +128,7 @@ class Workbook:
         return next(filled, (visible or self.titles)[0]) if len(visible) > 1 else (visible or self.titles)[0]
 
 
-class Sheet:
+class ExcelSheet:
     """One sheet of a workbook. ``row`` is the number of the next row; ``problem``: the reason why it could not be
     read."""
 

@@ -19,7 +19,7 @@ from cdcwb.formats.containers.messages import (
     MESSAGE,
     Chunk,
     Messages,
-    Parsed,
+    ParsedSegment,
     batches_of,
     damage,
 )
@@ -236,7 +236,7 @@ def _whole(source: Source) -> Iterator[Chunk]:
     text = buffer.tobytes()
     bare = text.removeprefix(BOM).strip(b" \t\r\n")
     value = bare if bare[:1] == b"{" else text
-    yield Chunk(0, buffer, [(0, length, Parsed(MESSAGE, value))])
+    yield Chunk(0, buffer, [(0, length, ParsedSegment(MESSAGE, value))])
 
 
 def _rows(container: Container, source: Source, start: int, stop: int, batch: int) -> Iterator[Messages]:

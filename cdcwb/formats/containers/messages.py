@@ -20,7 +20,7 @@ from cdcwb.words import unique_names, visible
 
 __all__ = [
     "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
-    "TRUNCATED", "Chunk", "Messages", "Parsed", "Segment", "batched", "batches_of", "damage", "fact_columns",
+    "TRUNCATED", "Chunk", "Messages", "ParsedSegment", "Segment", "batched", "batches_of", "damage", "fact_columns",
     "header_facts", "instants", "joined", "key_texts", "shown", "text_of", "time_text",
 ]  # fmt: skip
 
@@ -150,7 +150,7 @@ def batched(
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class Parsed(NamedTuple):
+class ParsedSegment(NamedTuple):
     """What one segment holds: its state, value, key and facts, and the reason if it is not a message."""
 
     state: int
@@ -160,7 +160,7 @@ class Parsed(NamedTuple):
     reason: str | None = None
 
 
-Segment = tuple[int, int, Parsed]
+Segment = tuple[int, int, ParsedSegment]
 """Where some bytes of a file start and end, and what they hold."""
 
 
@@ -175,7 +175,7 @@ class Chunk(NamedTuple):
 def damage(start: int, end: int, reason: str, state: int = MALFORMED) -> Iterator[Segment]:
     """Bytes that are not a message, as segments of at most :data:`PIECE` bytes."""
     for first in range(start, end, PIECE):
-        yield first, min(first + PIECE, end), Parsed(state, None, None, {}, reason)
+        yield first, min(first + PIECE, end), ParsedSegment(state, None, None, {}, reason)
 
 
 def batches_of(chunks: Iterable[Chunk], batch: int) -> Iterator[Messages]:

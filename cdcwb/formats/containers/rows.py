@@ -43,10 +43,10 @@ __all__ = [
     "ColumnRows",
     "DelimitedRows",
     "FileProbe",
-    "Gap",
-    "Part",
+    "RowSegments",
     "Rows",
     "TableName",
+    "UnparsedSegment",
     "are_names",
     "as_strings",
     "clean",
@@ -537,7 +537,7 @@ Rows: TypeAlias = ColumnRows | DelimitedRows
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class UnparsedSegment:
     """A segment that is not a row: its index in the part, the code of the problem (None: filler), and the reason."""
 
     index: int
@@ -552,7 +552,7 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Part:
+class RowSegments:
     """Adjacent segments of a file, in order. ``rows``: those that are rows, in groups of the same columns, each with
     the indices of its segments; ``gaps``: the others. ``offset`` and ``length`` are in ``unit``. ``before``: the number
     of rows that precede them in the capture; None: offsets are the numbers of rows. ``files``: path and index of the
@@ -562,7 +562,7 @@ class Part:
     length: Ints
     unit: OffsetUnit
     rows: list[tuple[Ints, Rows]] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[UnparsedSegment] = field(default_factory=list)
     before: int | None = 0
     files: tuple[pa.StringArray, pa.Int32Array] | None = None
     _numbers: Ints | None = None
@@ -585,7 +585,7 @@ class Part:
         return self.before + np.cumsum(size) - size + 1
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[str, int, Part]]) -> Part:
+    def joined(cls, parts: Sequence[tuple[str, int, RowSegments]]) -> RowSegments:
         """Parts of several files, each with its path and index, as one."""
         groups: dict[tuple[str, ...], list[tuple[Ints, Rows]]] = {}
         gaps, begin = [], 0
@@ -613,17 +613,17 @@ class Part:
 
 def rows_of_batch(
     batch: pa.RecordBatch, number: Ints, names: tuple[str, ...], upper: frozenset[int] = frozenset()
-) -> Part:
+) -> RowSegments:
     """Rows of a table, with their numbers; the columns are in the order of the names."""
     count = len(number)
-    part = Part(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
+    part = RowSegments(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
     if count:
         columns = [plain(column) for column in batch.columns]
         part.rows.append((np.arange(count), ColumnRows(names, part.offset, part.length, columns, upper=upper)))
     return part
 
 
-def text_rows(part: Part, names: Sequence[str]) -> pa.RecordBatch | None:
+def text_rows(part: RowSegments, names: Sequence[str]) -> pa.RecordBatch | None:
     """The rows of a part in the order of the file, as columns of text, by name; null for NULL and if a row lacks the
     column. None without rows."""
     if not part.rows:
@@ -639,7 +639,7 @@ def text_rows(part: Part, names: Sequence[str]) -> pa.RecordBatch | None:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0].take(pa.array(order))
 
 
-def gap_events(part: Part, gaps: Sequence[Gap], wanted: Wanted, **given: Any) -> pa.RecordBatch:
+def gap_events(part: RowSegments, gaps: Sequence[UnparsedSegment], wanted: Wanted, **given: Any) -> pa.RecordBatch:
     """The events of segments that are not rows; ``given``: columns, as arrays or as the value of all of them."""
     index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
     columns = {name: value if isinstance(value, pa.Array) else [value] * count for name, value in given.items()}

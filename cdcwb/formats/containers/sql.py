@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.delimited import LONGEST
-from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, Gap, Part
+from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, RowSegments, UnparsedSegment
 from cdcwb.formats.containers.sql_lexer import FULL, LAST, WRONG, read_row, read_rows, skip_blank
 from cdcwb.formats.containers.sql_values import SqlColumn, column
 from cdcwb.formats.files import Source
@@ -236,7 +236,7 @@ class Segments:
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
     rows: dict[tuple[str, tuple[str, ...] | None, bool], SqlRows] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[UnparsedSegment] = field(default_factory=list)
 
 
 def segments(
@@ -424,7 +424,7 @@ class _DumpReader:
             for row in np.flatnonzero(~is_row).tolist():
                 index, reason = len(self.found.start) + row, f"expected {width} values, found {count[row]}"
                 raw = bytes(self.data[first[row] : min(after[row], first[row] + LONGEST)])
-                self.found.gaps.append(Gap(index, Problem.MALFORMED, reason, raw))
+                self.found.gaps.append(UnparsedSegment(index, Problem.MALFORMED, reason, raw))
             ends = marks[last[is_row, None] + np.arange(1 - width, 1)]
             starts = np.hstack([first[is_row, None], ends[:, :-1] + 1])
             ends[:, -1] -= (ends[:, -1] > starts[:, -1]) & (self.buffer[ends[:, -1] - 1] == 13)
@@ -535,7 +535,7 @@ class _DumpReader:
     def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
         """Adds a segment that is not a row; where it ends."""
         raw = bytes(self.data[start : min(end, start + LONGEST)])
-        self.found.gaps.append(Gap(len(self.found.start), code, reason, raw))
+        self.found.gaps.append(UnparsedSegment(len(self.found.start), code, reason, raw))
         self.found.start.append(start)
         self.found.end.append(end)
         return end
@@ -544,7 +544,7 @@ class _DumpReader:
 # --- parts of a file --------------------------------------------------------------------------------------------------
 
 
-def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     """The segments of the statements of a dump that begin in ``[start, stop)``; ``start`` has to be where one begins. A
     row with a value that only the database can evaluate is malformed; columns that are not ``needed`` are null."""
     table, backslash = str(file.settings["table"]), bool(file.settings["backslash"])
@@ -565,10 +565,10 @@ def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterato
             return
 
 
-def _part(buffer: Bytes, found: Segments, file: FileProbe) -> Part:
+def _part(buffer: Bytes, found: Segments, file: FileProbe) -> RowSegments:
     """Segments as a part; rows with a value that has no text become gaps."""
     offset = np.array(found.start, dtype=np.int64)
-    part = Part(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
+    part = RowSegments(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
     backslash, needed = bool(file.settings["backslash"]), set(file.settings.get("needed") or file.columns)
     for group in found.rows.values():
         index, columns, wrong, refused = np.concatenate(group.index), [], dict[int, Ints](), dict[int, str]()
@@ -586,7 +586,7 @@ def _part(buffer: Bytes, found: Segments, file: FileProbe) -> Part:
         rows = ColumnRows(file.columns, start, end - start, columns, slices(buffer, start, end), wrong=wrong)
         for row, why in refused.items():
             raw = buffer[start[row] : min(int(end[row]), int(start[row]) + LONGEST)].tobytes()
-            part.gaps.append(Gap(int(index[row]), Problem.MALFORMED, why, raw))
+            part.gaps.append(UnparsedSegment(int(index[row]), Problem.MALFORMED, why, raw))
         fine = np.delete(np.arange(len(index)), list(refused))
         part.rows.append((index[fine], rows.take(fine)) if refused else (index, rows))
     part.rows = [(index, rows) for index, rows in part.rows if len(index)]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
-from cdcwb.formats.containers.excel import Sheet, Workbook
+from cdcwb.formats.containers.excel import ExcelSheet, Workbook
 from cdcwb.formats.containers.rows import (
     BROKEN,
     CSV,
@@ -29,7 +29,7 @@ from cdcwb.formats.containers.rows import (
     PARQUET,
     SQL,
     FileProbe,
-    Part,
+    RowSegments,
     are_names,
     clean,
     first_texts,
@@ -165,7 +165,7 @@ def _too_wide(width: int) -> str:
     return f"expected a table of at most {_MOST_COLUMNS} columns, found {width}"
 
 
-def _sample(parts: Iterable[Part], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
+def _sample(parts: Iterable[RowSegments], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
     rows: list[Texts] = []
     for part in parts if limit else ():
         found = text_rows(part, names)
@@ -336,7 +336,7 @@ def _excel(ask: _Question) -> FileProbe:
         return _broken(ask.path, error.message)
 
 
-def _of_sheet(ask: _Question, found: FileProbe, sheet: Sheet) -> FileProbe:
+def _of_sheet(ask: _Question, found: FileProbe, sheet: ExcelSheet) -> FileProbe:
     rows: list[tuple[int, Texts]] = []
     for block in sheet.blocks(0, _SHEET_ROWS):
         rows += [(block.start[index], tuple(values)) for index, values in block.rows]

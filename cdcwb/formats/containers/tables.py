@@ -1,5 +1,5 @@
-"""Reads the rows of a file: delimited text, JSON, Parquet or Excel. All readers return :class:`Part`: adjacent segments
-of a file, with rows and gaps.
+"""Reads the rows of a file: delimited text, JSON, Parquet or Excel. All readers return :class:`RowSegments`: adjacent
+segments of a file, with rows and gaps.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from cdcwb.formats.containers.rows import (
     ColumnRows,
     DelimitedRows,
     FileProbe,
-    Gap,
-    Part,
+    RowSegments,
+    UnparsedSegment,
     clean,
     cut_fields,
     cut_json,
@@ -72,7 +72,7 @@ _MESSAGE_CODES: Final = {
 
 def read_parts(
     file: FileProbe, start: int = 0, stop: int = FILE_END, upper: frozenset[int] = frozenset()
-) -> Iterator[Part]:
+) -> Iterator[RowSegments]:
     """The segments of a file that begin in ``[start, stop)``, in order, without gap or overlap.
 
     The unit is bytes of the decompressed file (``start`` must be 0 or the start of a segment), rows of an Excel sheet,
@@ -90,7 +90,7 @@ def read_parts(
     return _bytes_parts(file, start, stop)
 
 
-def numbered_parts(parts: Iterator[Part], before: int = 0) -> Iterator[Part]:
+def numbered_parts(parts: Iterator[RowSegments], before: int = 0) -> Iterator[RowSegments]:
     """Parts with the number of rows that precede each of them; ``before``: those that precede the first."""
     for part in parts:
         part.before = before
@@ -98,7 +98,7 @@ def numbered_parts(parts: Iterator[Part], before: int = 0) -> Iterator[Part]:
         yield part
 
 
-def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         if file.kind == CSV:
             yield from csv_parts(source, file, start, stop)
@@ -108,9 +108,11 @@ def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
             yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
 
 
-def _lone(offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None) -> Part:
+def _lone(
+    offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None
+) -> RowSegments:
     """A part of one segment that is not a row."""
-    return Part(_one(offset), _one(length), unit, gaps=[Gap(0, code, reason, raw)])
+    return RowSegments(_one(offset), _one(length), unit, gaps=[UnparsedSegment(0, code, reason, raw)])
 
 
 def _one(value: int) -> Ints:
@@ -120,7 +122,7 @@ def _one(value: int) -> Ints:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: int = CHUNK) -> Iterator[Part]:
+def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: int = CHUNK) -> Iterator[RowSegments]:
     """The segments of an open delimited file, at most ``room`` in a part."""
     dialect = file.dialect or DEFAULT
     if start == 0 and file.first:
@@ -128,12 +130,12 @@ def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: in
         raw = source.read(0, file.first).tobytes()
         yield _lone(0, file.first, OffsetUnit.BYTE, None, reason, raw)
     for found in delimited.records(source, max(start, file.first), stop, dialect, file.width, room):
-        part = Part(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
+        part = RowSegments(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
         if len(found.good):
             part.rows.append((found.good, DelimitedRows.of(found, file.columns, dialect, file.charset)))
         for index, reason in sorted(found.reasons.items()):
             raw = found.buffer[found.start[index] : found.end[index]].tobytes()
-            part.gaps.append(Gap(index, _CODES[int(found.state[index])], reason, raw))
+            part.gaps.append(UnparsedSegment(index, _CODES[int(found.state[index])], reason, raw))
         yield part
 
 
@@ -147,9 +149,9 @@ def _container_of(file: FileProbe) -> Container:
     return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
 
 
-def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     for messages in read(_container_of(file), start, stop, _JSON_BATCH):
-        part = Part(messages.offset, messages.length, OffsetUnit.BYTE)
+        part = RowSegments(messages.offset, messages.length, OffsetUnit.BYTE)
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
         for index, value in enumerate(messages.value.to_pylist()):
@@ -168,7 +170,7 @@ def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
                     code, reason = Problem.TRUNCATED, str(error)
                 except ValueError as error:
                     reason = str(error)
-            part.gaps.append(Gap(index, code, reason, sources[index].as_py()))
+            part.gaps.append(UnparsedSegment(index, code, reason, sources[index].as_py()))
         for names, (indices, found) in groups.items():
             chosen = np.array(indices, dtype=np.int64)
             columns = [json_column([row[name] for row in found], as_text) for name in names]
@@ -190,7 +192,7 @@ def open_parquet(path: str) -> pq.ParquetFile:
         raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
 
 
-def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]) -> Iterator[Part]:
+def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]) -> Iterator[RowSegments]:
     parquet = open_parquet(file.path)
     metadata = parquet.metadata
     row = sum(metadata.row_group(at).num_rows for at in range(start))
@@ -207,7 +209,7 @@ def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]
             row = behind
 
 
-def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
     width = file.width
     if start == 0 and file.first:
@@ -216,7 +218,7 @@ def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
     with Workbook(file.path) as book:
         sheet = book.sheet(str(file.settings["sheet"]))
         for block in sheet.blocks(max(start, file.first), stop):
-            part = Part(block.offset, block.length, OffsetUnit.ROW)
+            part = RowSegments(block.offset, block.length, OffsetUnit.ROW)
             wide = {index: len(values) for index, values in block.rows if len(values) > width}
             found = [(index, values) for index, values in block.rows if index not in wide]
             chosen = np.array([index for index, _ in found], dtype=np.int64)
@@ -225,16 +227,18 @@ def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
                 columns = [pa.array(column, pa.string()) for column in zip(*padded, strict=True)]
                 rows = ColumnRows(file.columns, block.offset[chosen], block.length[chosen], columns)
                 part.rows.append((chosen, rows))
-            part.gaps += [Gap(index, None, "rows without values", None) for index in block.blank]
+            part.gaps += [UnparsedSegment(index, None, "rows without values", None) for index in block.blank]
             for index, cells in wide.items():
-                part.gaps.append(Gap(index, Problem.MALFORMED, f"expected {width} cells, found {cells}", None))
+                part.gaps.append(
+                    UnparsedSegment(index, Problem.MALFORMED, f"expected {width} cells, found {cells}", None)
+                )
             part.gaps.sort(key=lambda gap: gap.index)
             yield part
         if sheet.problem is not None:
             yield _lone(sheet.row, 1, OffsetUnit.ROW, Problem.MALFORMED, sheet.problem, None)
 
 
-def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
+def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         yield from sql_parts(source, file, start, stop)
 
@@ -244,7 +248,7 @@ def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[Part]:
 
 def find_part(
     file: FileProbe, offset: int, upper: frozenset[int] = frozenset(), counted: bool = False
-) -> tuple[Part, int]:
+) -> tuple[RowSegments, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
     segment; ``counted``: with the number of rows that precede it. Raises CaptureError where the file ends before."""
     if counted:
@@ -263,7 +267,7 @@ def find_part(
     raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
 
 
-def _near(file: FileProbe, offset: int) -> Iterator[Part]:
+def _near(file: FileProbe, offset: int) -> Iterator[RowSegments]:
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
         yield from csv_parts(source, file, start, offset + 1)
@@ -277,7 +281,7 @@ def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
     return find_start(source, near, dialect, bool(inside))
 
 
-def _document(file: FileProbe, offset: int) -> Iterator[Part]:
+def _document(file: FileProbe, offset: int) -> Iterator[RowSegments]:
     found = locate(_container_of(file), offset)
     start = int(found.offset[0])
     begin = start if file.settings["kind"] == "lines" else 0

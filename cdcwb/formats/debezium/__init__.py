@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
-from cdcwb.formats.debezium.events import FORMAT, Reading, events_of
+from cdcwb.formats.debezium.events import FORMAT, MessageContext, events_of
 from cdcwb.formats.debezium.inspect import dissect
 from cdcwb.formats.debezium.layout import UNAVAILABLE
 from cdcwb.formats.debezium.plan import Plan, complete, context_of, messages_found
@@ -42,12 +42,12 @@ class Debezium(MessageFormat):
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
         return Plan(unavailable=options.given.get("unavailable", UNAVAILABLE), **plan)
 
-    def reading(self, plan: Plan) -> Reading:
+    def reading(self, plan: Plan) -> MessageContext:
         """Schemas and versions."""
         return plan.reading()
 
     def events(
-        self, plan: Plan, reading: Reading, messages: Messages, where: Where, wanted: Wanted, schema: str | None
+        self, plan: Plan, reading: MessageContext, messages: Messages, where: Where, wanted: Wanted, schema: str | None
     ) -> pa.RecordBatch:
         """See :func:`cdcwb.formats.debezium.events.events_of`."""
         return events_of(messages, where, replace(reading, bare=schema), wanted)
@@ -57,7 +57,13 @@ class Debezium(MessageFormat):
         return typed_schema(plan.versions, request)
 
     def typed(
-        self, plan: Plan, reading: Reading, messages: Messages, where: Where, request: TableRequest, schema: str | None
+        self,
+        plan: Plan,
+        reading: MessageContext,
+        messages: Messages,
+        where: Where,
+        request: TableRequest,
+        schema: str | None,
     ) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.debezium.table.typed_rows`."""
         wanted = Wanted(

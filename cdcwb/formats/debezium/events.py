@@ -21,14 +21,14 @@ from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
 from cdcwb.formats.debezium.layout import OPERATIONS, SOURCE, TRANSACTION, UNAVAILABLE, position_of, transaction_of
-from cdcwb.formats.debezium.table import Versions, described_tables, row_type, shape_of
+from cdcwb.formats.debezium.table import VersionsByShape, described_tables, row_type, shape_of
 from cdcwb.formats.debezium.values import absent_in, document_of, is_cells, text_column
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["FORMAT", "Reading", "events_of", "form_of", "is_document", "table_of"]
+__all__ = ["FORMAT", "MessageContext", "events_of", "form_of", "is_document", "table_of"]
 
 FORMAT: Final = "debezium"
 
@@ -51,17 +51,17 @@ _GROUPS: Final[dict[str, dict[str, str]]] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class MessageContext:
     """How messages are read: the schemas of the registry, the versions of tables, and the placeholder of a value that
     was not captured. ``bare``: the Avro schema of values without a frame, which their file names."""
 
     schemas: Schemas
-    versions: Versions
+    versions: VersionsByShape
     unavailable: str = UNAVAILABLE
     bare: str | None = None
 
 
-def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted) -> pa.RecordBatch:
+def events_of(messages: Messages, where: Where, reading: MessageContext, wanted: Wanted) -> pa.RecordBatch:
     """The events of one batch of messages."""
     remarks: dict[int, list[Remark]] = {}
     bodies = envelopes_of(messages.value, reading.schemas, remarks, reading.bare)
@@ -74,7 +74,7 @@ def events_of(messages: Messages, where: Where, reading: Reading, wanted: Wanted
             "raw",
             messages.value if is_message.all() else pc.if_else(pa.array(is_message), messages.value, messages.source),
         )
-    made = _Events(batch, reading, remarks, wanted.images and wanted.needs(*_OF_IMAGES))
+    made = _MessageEvents(batch, reading, remarks, wanted.images and wanted.needs(*_OF_IMAGES))
     keys = bodies_of(messages.key, reading.schemas, {}) if made.images else [None] * len(messages)
     for number, (state, body, key) in enumerate(zip(messages.state.tolist(), bodies, keys, strict=True)):
         if state:
@@ -129,12 +129,12 @@ def _number(value: Any) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) else None
 
 
-class _Events:
+class _MessageEvents:
     """The events of a batch as they are made: columns of single values, and groups of rows whose values are converted
     together at the end."""
 
     def __init__(
-        self, batch: EventBatch, reading: Reading, remarks: Mapping[int, Sequence[Remark]], images: bool
+        self, batch: EventBatch, reading: MessageContext, remarks: Mapping[int, Sequence[Remark]], images: bool
     ) -> None:
         self.batch = batch
         self.reading = reading

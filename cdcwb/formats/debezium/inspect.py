@@ -23,7 +23,7 @@ def dissect(value: bytes | None, schemas: Mapping[int, str], schema: str | None,
     """The fields of a message, whose event this is. ``schemas`` are those of the registry, ``schema`` is that of a
     value without a frame."""
     images = {name: dict(event[name]) for name in ("before", "after") if name in event}
-    field = message_tree(value, schemas, _Meanings(images), schema)
+    field = message_tree(value, schemas, _DebeziumMeanings(images), schema)
     problems = event.get("problems")
     if problems and not any(one.problem for one in field.walk()):
         field = replace(field, problem=problems[0]["code"], meaning=f"{field.meaning}; {problems[0]['detail']}")
@@ -31,7 +31,7 @@ def dissect(value: bytes | None, schemas: Mapping[int, str], schema: str | None,
 
 
 @dataclass(frozen=True)
-class _Meanings:
+class _DebeziumMeanings:
     """What fields mean: those of Debezium, and columns as the rows ``images`` have them."""
 
     images: Mapping[str, Mapping[str, Any]]

@@ -17,13 +17,13 @@ from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
-from cdcwb.formats.debezium.events import Reading, form_of, is_document, table_of
+from cdcwb.formats.debezium.events import MessageContext, form_of, is_document, table_of
 from cdcwb.formats.debezium.layout import CONNECTORS, OPERATIONS, UNAVAILABLE, connector_of
 from cdcwb.formats.debezium.table import (
     Described,
     Shape,
     Version,
-    Versions,
+    VersionsByShape,
     described_tables,
     row_type,
     shape_of,
@@ -47,10 +47,10 @@ class Plan(MessagePlan):
     schemas: dict[int, str] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
 
-    def reading(self, container: Container | None = None) -> Reading:
+    def reading(self, container: Container | None = None) -> MessageContext:
         """How the messages of a container are read."""
         bare = None if container is None else container.schema
-        return Reading(Schemas(self.schemas), Versions(self.versions), self.unavailable, bare)
+        return MessageContext(Schemas(self.schemas), VersionsByShape(self.versions), self.unavailable, bare)
 
 
 # --- recognition (§1.1) -----------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class _Scan:
         return sum(number for (kind, name), number in self.counts.items() if kind == what and name in names)
 
 
-def _scan(batches: Batches, reading: Reading) -> _Scan:
+def _scan(batches: Batches, reading: MessageContext) -> _Scan:
     found = _Scan()
     for messages, index in batches:
         values = envelopes_of(messages.value, reading.schemas, {}, reading.bare)
@@ -281,7 +281,7 @@ def scanned(batches: Batches, container: Container | None, given: tuple[dict[int
     """What some messages show; they are read with the schemas and the placeholder that are ``given``."""
     schemas, unavailable = given
     bare = None if container is None else container.schema
-    return _scan(batches, Reading(Schemas(schemas), Versions(()), unavailable, bare))
+    return _scan(batches, MessageContext(Schemas(schemas), VersionsByShape(()), unavailable, bare))
 
 
 def complete(plan: Plan, options: Options, each: Pass) -> None:

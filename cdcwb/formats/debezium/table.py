@@ -21,7 +21,7 @@ __all__ = [
     "Described",
     "Shape",
     "Version",
-    "Versions",
+    "VersionsByShape",
     "described_tables",
     "row_type",
     "shape_of",
@@ -44,7 +44,7 @@ class Version(TableVersion):
     shapes: list[Shape] = field(default_factory=list)
 
 
-class Versions:
+class VersionsByShape:
     """The versions of a capture, found by table and shape."""
 
     def __init__(self, versions: Iterable[Version]) -> None:

@@ -18,10 +18,10 @@ from cdcwb.formats.dissector import Pairing, Recognition, Run, problem_row
 from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s import plan as first_pass
 from cdcwb.formats.gbase8s.decode import is_time
-from cdcwb.formats.gbase8s.events import RecordReader, Versions, read_table, typed_schema
+from cdcwb.formats.gbase8s.events import RecordReader, VersionsInForce, read_table, typed_schema
 from cdcwb.formats.gbase8s.framing import find_start, record_end, strong_starts
-from cdcwb.formats.gbase8s.layout import FORMAT, Column, ColumnKind
-from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, Found, Options, State, labels_files
+from cdcwb.formats.gbase8s.layout import FORMAT, ColumnKind, SchemaColumn
+from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, FirstPass, Options, StreamState, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Framing, Plan, RecordFormat, Split, Stream
@@ -44,7 +44,7 @@ class GBase8s(RecordFormat):
     commits = True
     names_keys = False
     side_file = re.compile(r"\.labels\.json$")
-    plan_type, options_type, scan_type = Plan, Options, Found
+    plan_type, options_type, scan_type = Plan, Options, FirstPass
 
     side_files = staticmethod(labels_files)
     capture_files = staticmethod(first_pass.capture_files)
@@ -88,7 +88,7 @@ class GBase8s(RecordFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""
         return find_start(stream, start, stop)
 
-    def reader(self, plan: Plan, stream: Stream, state: State) -> RecordReader:
+    def reader(self, plan: Plan, stream: Stream, state: StreamState) -> RecordReader:
         """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
         return RecordReader(plan.shared, state)
 
@@ -101,7 +101,7 @@ class GBase8s(RecordFormat):
 
     def label(self, plan: Plan, table: Any) -> tuple[str | None, str]:
         """See :meth:`cdcwb.formats.records.RecordFormat.label`."""
-        return Versions(plan.shared, {}).names(table)
+        return VersionsInForce(plan.shared, {}).names(table)
 
     def ending(self, found: Ending) -> Ending:
         """See :meth:`cdcwb.formats.records.RecordFormat.ending`."""
@@ -111,7 +111,7 @@ class GBase8s(RecordFormat):
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""
-        names, rows = Versions(plan.shared, {}).names, []
+        names, rows = VersionsInForce(plan.shared, {}).names, []
         for version in plan.shared.versions:
             location = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
             row = {
@@ -132,7 +132,7 @@ class GBase8s(RecordFormat):
         if plan.framing.mode[0] == INFERRED:
             sentence = "it is inferred where the reads begin; give the size of the read buffer: buffer_size=…"
             rows.append(problem_row(Problem.INFERRED, sentence))
-        names = Versions(plan.shared, {}).names
+        names = VersionsInForce(plan.shared, {}).names
         for version in plan.shared.versions:
             place: dict[str, Any] = {"table": ".".join(filter(None, names(version.label)))}
             if version.file_index >= 0:
@@ -149,7 +149,7 @@ class GBase8s(RecordFormat):
         return rows
 
 
-def _column_row(column: Column) -> dict[str, Any]:
+def _column_row(column: SchemaColumn) -> dict[str, Any]:
     decimal = column.kind == ColumnKind.DECIMAL
     return {
         "ordinal": column.ordinal,

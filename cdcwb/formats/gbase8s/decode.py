@@ -31,14 +31,14 @@ from cdcwb.formats.gbase8s.layout import (
     SESSION_INVALID,
     SIZE_WORD,
     ColumnKind,
-    Settings,
+    StreamSettings,
     explain_error,
     record_name,
 )
 from cdcwb.formats.gbase8s.schema import Counts, TableSchema, schema_text, table_schema, text_codec
 from cdcwb.formats.gbase8s.values import (
     BAD,
-    Values,
+    DecodedValues,
     big_endian,
     column_table,
     decode_values,
@@ -49,8 +49,8 @@ from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Headers", "Problems", "Remark", "Rows", "Tables", "columns_of",
-    "counts_of", "event", "is_time", "lay_out", "names_of", "one_record", "positions", "problems_of",
+    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Problems", "RecordHeaders", "Remark", "RowSpans", "SchemaArrays",
+    "columns_of", "counts_of", "event", "is_time", "lay_out", "names_of", "one_record", "positions", "problems_of",
     "read_headers", "schema_of",
 ]  # fmt: skip
 
@@ -66,7 +66,7 @@ class Remark(NamedTuple):
 Problems = list[Remark]
 """Problems in the order in which they are reported."""
 
-DEFAULTS: Final = Settings()
+DEFAULTS: Final = StreamSettings()
 ROW_HEADER: Final = RECORD_TYPES[40].header_size
 SCHEMA_RECORD: Final = 200
 
@@ -150,7 +150,7 @@ def _read_headers(b: Bytes, starts: Ints, ends: Any, out: Ints, status: Any) -> 
 
 
 @dataclass(frozen=True)
-class Headers:
+class RecordHeaders:
     """Header fields of records ``buffer[start:end]``, one array each, in capture order. Missing fields are 0.
     ``number`` is 0 if it is unknown or the record is too short for its type's header. ``label``: of row records,
     TRUNCATE and TABSCHEM. ``seconds``: the times of BEGINTX and COMMTX. ``status``: bits of problems.
@@ -195,24 +195,24 @@ class Headers:
         """The payload of one record."""
         return self.buffer[self.header_end[record] : self.payload_end[record]].tobytes()
 
-    def take(self, records: npt.NDArray[Any]) -> Headers:
+    def take(self, records: npt.NDArray[Any]) -> RecordHeaders:
         """The headers of these records only."""
         _, *arrays = fields(self)
-        return Headers(self.buffer, *(getattr(self, one.name)[records] for one in arrays))
+        return RecordHeaders(self.buffer, *(getattr(self, one.name)[records] for one in arrays))
 
 
-def read_headers(buffer: Bytes, start: Ints, end: Ints) -> Headers:
+def read_headers(buffer: Bytes, start: Ints, end: Ints) -> RecordHeaders:
     """The headers of the records ``buffer[start:end]``; every record must have its 16 common bytes."""
     out, status = np.empty((7, len(start)), dtype=np.int64), np.zeros(len(start), dtype=np.int64)
     _read_headers(buffer, start, end, out, status)
     sequence, (transaction, label) = out[3].view(np.uint64), out[4:6].astype(np.int32).astype(np.int64)  # signed
-    return Headers(buffer, start, end, out[0], out[1], out[2], sequence, transaction, label, out[6], status)
+    return RecordHeaders(buffer, start, end, out[0], out[1], out[2], sequence, transaction, label, out[6], status)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-class Tables:
+class SchemaArrays:
     """Table schemas as arrays for the kernels, by their index in ``schemas``."""
 
     def __init__(self, schemas: Sequence[TableSchema]) -> None:
@@ -269,13 +269,13 @@ def _size_words(buffer: Bytes, start: Ints, count: Ints, byte_order: str) -> tup
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowSpans:
     """The locations of the columns of row records. For each row: ``words`` (number of size words), ``end`` (bytes after
     it in the payload are undecoded), its values ``[value_ends[r], value_ends[r + 1])``. For each value: ``column`` (in
     ``tables``), ``start`` and ``stop`` in the buffer, including a length prefix."""
 
-    headers: Headers
-    tables: Tables
+    headers: RecordHeaders
+    tables: SchemaArrays
     schema: Ints
     words: Ints
     end: Ints
@@ -284,7 +284,7 @@ class Rows:
     start: Ints
     stop: Ints
 
-    def decode(self, settings: Settings) -> Values:
+    def decode(self, settings: StreamSettings) -> DecodedValues:
         """The decoded values; sets the status bit of rows with invalid ones."""
         values = decode_values(
             self.headers.buffer, self.start, self.stop, self.column, self.tables.column_table, settings
@@ -293,15 +293,15 @@ class Rows:
         self.headers.status[np.searchsorted(self.value_ends, bad, side="right") - 1] |= _VALUE
         return values
 
-    def chosen(self, values: npt.NDArray[Any]) -> Rows:
+    def chosen(self, values: npt.NDArray[Any]) -> RowSpans:
         """The same rows with these values only."""
-        return Rows(
+        return RowSpans(
             self.headers, self.tables, self.schema, self.words, self.end, self.value_ends,
             self.column[values], self.start[values], self.stop[values],
         )  # fmt: skip
 
 
-def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) -> Rows:
+def lay_out(headers: RecordHeaders, tables: SchemaArrays, schema: Ints, settings: StreamSettings) -> RowSpans:
     """Finds the columns of row records (§3, §4); ``schema`` is the index of the schema in force in ``tables``, -1 for
     none. Sets bits of ``headers.status``.
 
@@ -339,13 +339,13 @@ def lay_out(headers: Headers, tables: Tables, schema: Ints, settings: Settings) 
     ):
         status |= np.where(rows, bit, 0)
     used = int(value_ends[-1])
-    return Rows(headers, tables, schema, words, ends, value_ends, column[:used], first[:used], last[:used])
+    return RowSpans(headers, tables, schema, words, ends, value_ends, column[:used], first[:used], last[:used])
 
 
 # --- columns of events ------------------------------------------------------------------------------------------------
 
 
-def _image(rows: Rows, values: Values, null: Bools, places: Ints) -> pa.Array:
+def _image(rows: RowSpans, values: DecodedValues, null: Bools, places: Ints) -> pa.Array:
     """The maps of names and values, at the indexes ``places`` of ``len(null)`` records; null elsewhere."""
     offsets = np.zeros(len(null) + 1, np.int32)
     offsets[1 + places] = np.diff(rows.value_ends)
@@ -355,7 +355,7 @@ def _image(rows: Rows, values: Values, null: Bools, places: Ints) -> pa.Array:
     )
 
 
-def _header_map(headers: Headers, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
+def _header_map(headers: RecordHeaders, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
     """``events.headers``: every header field by its name, in wire order (§2); the size words as ``variable_sizes``,
     undefined header bytes as ``extra_header``, undecoded payload bytes as ``undecoded``."""
     batch = EventBatch(len(headers.start))
@@ -410,11 +410,11 @@ _TYPE_OF: Final = np.zeros(256, dtype=np.int64)
 _TYPE_OF[list(_NUMBERS)] = np.arange(len(_NUMBERS))
 
 
-def _by_number(headers: Headers, texts: Sequence[str | None]) -> pa.Array:
+def _by_number(headers: RecordHeaders, texts: Sequence[str | None]) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(_TYPE_OF[headers.number]))
 
 
-def names_of(headers: Headers) -> tuple[pa.Array, pa.Array]:
+def names_of(headers: RecordHeaders) -> tuple[pa.Array, pa.Array]:
     """Kind and operation of each record."""
     operations = (kind.operation and str(kind.operation) for kind in _TYPES)
     return _by_number(headers, [str(Kind.CONTROL), *(str(kind.kind) for kind in _TYPES)]), _by_number(
@@ -422,7 +422,7 @@ def names_of(headers: Headers) -> tuple[pa.Array, pa.Array]:
     )
 
 
-def positions(headers: Headers) -> pa.Array:
+def positions(headers: RecordHeaders) -> pa.Array:
     """Sequence numbers as 16 upper-case hexadecimal digits, so that text order is log order (§6.1); null for a record
     without one."""
     matrix = headers.sequence.astype(">u8").view(np.uint8).reshape(-1, 8)
@@ -430,7 +430,7 @@ def positions(headers: Headers) -> pa.Array:
 
 
 def columns_of(
-    headers: Headers, tables: Tables, schema: Ints, settings: Settings, *,
+    headers: RecordHeaders, tables: SchemaArrays, schema: Ints, settings: StreamSettings, *,
     images: bool = True, header_map: bool = True, find_problems: bool = True,
 ) -> dict[str, pa.Array]:  # fmt: skip
     """The columns of ``events`` that need only the records themselves; ``schema`` as in :func:`lay_out`, for all
@@ -488,13 +488,13 @@ def columns_of(
     return columns
 
 
-def event(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> dict[str, Any]:
+def event(record: bytes, schema: TableSchema | None = None, settings: StreamSettings = DEFAULTS) -> dict[str, Any]:
     """The columns of ``events`` of a record of at least 16 bytes that need no other record. ``schema`` is the one in
     force for a row record (None: unknown, the row stays bytes). The image of a row that cannot be decoded is an empty
     map, and its bytes are in the header ``undecoded``. Never raises.
     """
     with interpreted():
-        tables = Tables([] if schema is None else [schema])
+        tables = SchemaArrays([] if schema is None else [schema])
         columns = columns_of(one_record(record), tables, np.array([0 if schema else -1]), settings)
     facts = {name: column[0].as_py() for name, column in columns.items()}
     for name in ("before", "after", "headers"):
@@ -505,7 +505,7 @@ def event(record: bytes, schema: TableSchema | None = None, settings: Settings =
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 
-def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) -> TableSchema | None:
+def schema_of(record: bytes, version: int = 1, settings: StreamSettings = DEFAULTS) -> TableSchema | None:
     """The table schema of a TABSCHEM record (§5); None for other records and for one that is too short."""
     if len(record) < COMMON_HEADER:
         return None
@@ -513,24 +513,28 @@ def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) ->
     return _schema_in(headers, 0, version, settings) if headers.number[0] == SCHEMA_RECORD else None
 
 
-def _schema_in(headers: Headers, r: int, version: int, settings: Settings) -> TableSchema:
+def _schema_in(headers: RecordHeaders, r: int, version: int, settings: StreamSettings) -> TableSchema:
     text = schema_text(headers.payload(r), settings.charset)
     return table_schema(int(headers.label[r]), version, text, counts_of(headers, r), "record")
 
 
-def counts_of(headers: Headers, r: int) -> Counts:
+def counts_of(headers: RecordHeaders, r: int) -> Counts:
     """The counts of a TABSCHEM record."""
     size, fixed, variable = headers.buffer[headers.start[r] + 24 :][:12].view(">u4").tolist()
     return size, fixed, variable
 
 
-def one_record(record: bytes) -> Headers:
+def one_record(record: bytes) -> RecordHeaders:
     """The header of a record of at least 16 bytes."""
     return read_headers(np.frombuffer(record, np.uint8), np.zeros(1, np.int64), np.array([len(record)]))
 
 
 def problems_of(
-    headers: Headers, r: int, settings: Settings, rows: Rows | None = None, values: Values | None = None
+    headers: RecordHeaders,
+    r: int,
+    settings: StreamSettings,
+    rows: RowSpans | None = None,
+    values: DecodedValues | None = None,
 ) -> Problems:
     """The problems of a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
     same index."""
@@ -582,7 +586,7 @@ def problems_of(
     return problems
 
 
-def _facts_of_row(rows: Rows, r: int, settings: Settings) -> dict[str, Any]:
+def _facts_of_row(rows: RowSpans, r: int, settings: StreamSettings) -> dict[str, Any]:
     """The values for the sentences about a row."""
     headers = rows.headers
     first, stop, at = int(headers.header_end[r]), int(headers.payload_end[r]), int(rows.end[r])
@@ -612,7 +616,7 @@ def _facts_of_row(rows: Rows, r: int, settings: Settings) -> dict[str, Any]:
     return facts
 
 
-def _problems_of_values(rows: Rows, r: int, values: Values, settings: Settings) -> Problems:
+def _problems_of_values(rows: RowSpans, r: int, values: DecodedValues, settings: StreamSettings) -> Problems:
     problems: Problems = []
     first, last = int(rows.value_ends[r]), int(rows.value_ends[r + 1])
     for v in (first + np.flatnonzero(values.status[first:last] >= BAD)).tolist():
@@ -624,7 +628,7 @@ def _problems_of_values(rows: Rows, r: int, values: Values, settings: Settings) 
     return problems
 
 
-def _problems_of_schema(headers: Headers, r: int, settings: Settings) -> Problems:
+def _problems_of_schema(headers: RecordHeaders, r: int, settings: StreamSettings) -> Problems:
     problems: Problems = []
     if text_codec(headers.payload(r), settings.charset) is None:
         tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))

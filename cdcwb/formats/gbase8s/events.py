@@ -13,8 +13,8 @@ import pyarrow as pa
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.gbase8s.decode import (
     SCHEMA_RECORD,
-    Headers,
-    Tables,
+    RecordHeaders,
+    SchemaArrays,
     columns_of,
     counts_of,
     lay_out,
@@ -22,15 +22,15 @@ from cdcwb.formats.gbase8s.decode import (
     positions,
     read_headers,
 )
-from cdcwb.formats.gbase8s.layout import RECORD_TYPES, Column, ColumnKind
-from cdcwb.formats.gbase8s.plan import KIND_OF, Shared, State, segments_of
+from cdcwb.formats.gbase8s.layout import RECORD_TYPES, ColumnKind, SchemaColumn
+from cdcwb.formats.gbase8s.plan import KIND_OF, StreamContext, StreamState, segments_of
 from cdcwb.formats.gbase8s.schema import NO_COUNTS, schema_text
-from cdcwb.formats.records import Bools, Ints, Plan, Reader, Segments, Stream
+from cdcwb.formats.records import Bools, Ints, Plan, Segments, SplitReader, Stream
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.transactions import Found, assign
+from cdcwb.formats.transactions import TransactionSpans, assign
 from cdcwb.model import Kind
 
-__all__ = ["RecordReader", "Records", "Versions", "read_table", "typed_schema"]
+__all__ = ["RecordReader", "StreamRecords", "VersionsInForce", "read_table", "typed_schema"]
 
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)
@@ -38,35 +38,35 @@ _TRUNCATE: Final = 119
 
 
 @dataclass(slots=True)
-class Records:
+class StreamRecords:
     """Some records of a split. ``names``: of transactions; ``transaction``: index of each record's, -1: none;
     ``version``: the number of its table version, 0: none."""
 
-    headers: Headers
+    headers: RecordHeaders
     names: list[str]
     transaction: Ints
     version: Ints
 
 
-class RecordReader(Reader):
+class RecordReader(SplitReader):
     """Reads the records of a split; versions in force and open transactions are carried on."""
 
-    def __init__(self, shared: Shared, state: State) -> None:
+    def __init__(self, shared: StreamContext, state: StreamState) -> None:
         self.settings = shared.settings
-        self.versions = Versions(shared, state.in_force)
+        self.versions = VersionsInForce(shared, state.in_force)
         self._open = dict(state.border.open_before)
 
-    def advance(self, segments: Segments, records: Ints) -> Records:
+    def advance(self, segments: Segments, records: Ints) -> StreamRecords:
         """Some records that follow those before."""
         headers = read_headers(segments.buffer, segments.start[records], segments.end[records])
         of = headers.transactional
-        found = Found.among(KIND_OF[headers.number[of]], headers.transaction[of])
+        found = TransactionSpans.among(KIND_OF[headers.number[of]], headers.transaction[of])
         names = assign(found, headers.sequence[of], self._open)
         transaction = np.full(len(records), -1, dtype=np.int64)
         transaction[of] = found.index
-        return Records(headers, names, transaction, self.versions.of_records(headers))
+        return StreamRecords(headers, names, transaction, self.versions.of_records(headers))
 
-    def matching(self, records: Records, wanted: Wanted) -> Bools:
+    def matching(self, records: StreamRecords, wanted: Wanted) -> Bools:
         """The records that match the filters."""
         headers = records.headers
         keep = np.ones(len(headers.start), dtype=bool)
@@ -83,7 +83,7 @@ class RecordReader(Reader):
         return keep
 
     def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
-        """See :meth:`cdcwb.formats.records.Reader.columns`."""
+        """See :meth:`cdcwb.formats.records.SplitReader.columns`."""
         found = self.advance(segments, records)
         keep = np.flatnonzero(self.matching(found, wanted))
         headers, version, transaction = found.headers.take(keep), found.version[keep], found.transaction[keep]
@@ -98,7 +98,7 @@ class RecordReader(Reader):
             ),
         }  # fmt: skip
 
-    def schemas(self, headers: Headers, version: Ints) -> tuple[Tables, Ints]:
+    def schemas(self, headers: RecordHeaders, version: Ints) -> tuple[SchemaArrays, Ints]:
         """The table schemas in force at some records, and the index of each record's schema; -1: none."""
         rows = np.flatnonzero(headers.row)
         versions, table = self.versions.tables(headers.label[rows], version[rows])
@@ -107,16 +107,16 @@ class RecordReader(Reader):
         place_of[known] = np.arange(len(known))
         out = np.full(len(headers.start), -1, dtype=np.int64)
         out[rows] = place_of[table]
-        return Tables([self.versions.known[versions[at]].schema for at in known]), out
+        return SchemaArrays([self.versions.known[versions[at]].schema for at in known]), out
 
 
 # --- table versions ---------------------------------------------------------------------------------------------------
 
 
-class Versions:
+class VersionsInForce:
     """The table versions of a capture, and the number in force for each label during reading (§5)."""
 
-    def __init__(self, shared: Shared, in_force: Mapping[int, int]) -> None:
+    def __init__(self, shared: StreamContext, in_force: Mapping[int, int]) -> None:
         self._charset, self._labels, self._in_force = shared.settings.charset, shared.labels, dict(in_force)
         self._base = 1 + max((version.number for version in shared.versions), default=0)
         self.known = {(version.label, version.number): version for version in shared.versions}
@@ -131,7 +131,7 @@ class Versions:
         schema, table = self.names(label)
         return frozenset([table] if schema is None else [table, f"{schema}.{table}"])
 
-    def of_records(self, headers: Headers) -> Ints:
+    def of_records(self, headers: RecordHeaders) -> Ints:
         """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 for none."""
         out = np.zeros(len(headers.start), dtype=np.int64)
         opened: dict[int, tuple[list[int], list[int]]] = {}
@@ -199,7 +199,7 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    versions = Versions(plan.shared, {})
+    versions = VersionsInForce(plan.shared, {})
     labels = sorted({version.label for version in plan.shared.versions})
     of_table = [label for label in labels if request.name in versions.table_names(label)]
     if not of_table:
@@ -221,7 +221,7 @@ def _common_type(first: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
-def arrow_type(column: Column) -> pa.DataType:
+def arrow_type(column: SchemaColumn) -> pa.DataType:
     """The type of a column in ``Capture.table``.
 
     Partial DATETIMEs, INTERVALs and floating DECIMALs have no type in Spark that loses nothing, so they stay text.
@@ -254,7 +254,7 @@ def read_table(plan: Plan, split: int, request: TableRequest) -> Iterator[pa.Rec
 
 
 def _columns(
-    reader: RecordReader, headers: Headers, version: Ints, transaction: pa.Array, types: dict[str, pa.DataType],
+    reader: RecordReader, headers: RecordHeaders, version: Ints, transaction: pa.Array, types: dict[str, pa.DataType],
     request: TableRequest,
 ) -> list[pa.Array]:  # fmt: skip
     rows = lay_out(headers, *reader.schemas(headers, version), reader.settings)

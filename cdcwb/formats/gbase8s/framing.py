@@ -34,7 +34,7 @@ import numpy.typing as npt
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, ROWS, SCHEME, SIZE_WORD
 from cdcwb.formats.gbase8s.values import big_endian
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.records import GAP_PIECE, WINDOW, Reason, Segments, Stream, cut_gaps
+from cdcwb.formats.records import GAP_PIECE, WINDOW, Segments, Stream, UnparsedReason, cut_gaps
 from cdcwb.model import Problem
 
 __all__ = [
@@ -216,25 +216,25 @@ def _begins(read: Read, at: int, length: int) -> bool:
     return bool(header_at(read(at, min(at + COMMON_HEADER, length)), 0) != GAP)
 
 
-def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> Reason:
+def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> UnparsedReason:
     """The problem of the size of a record at ``at`` of a buffer; the buffer begins at ``base`` of a stream of
     ``length`` bytes."""
     header, payload = buffer[at : at + 8].view(">u4").tolist()
     rest = length - base - at
     if header + payload > rest:
         sentence = f"truncated: a record of {header} + {payload} bytes was expected, {rest} bytes are there"
-        return Reason(Problem.TRUNCATED, sentence)
+        return UnparsedReason(Problem.TRUNCATED, sentence)
     size = f"{header} + {payload} bytes"
-    return Reason(
+    return UnparsedReason(
         Problem.MALFORMED,
         f"a record of {size} would end where no record begins, and another record begins inside it",
     )
 
 
-def _gap_damage(gap: Bytes) -> Reason:
+def _gap_damage(gap: Bytes) -> UnparsedReason:
     if len(gap) < COMMON_HEADER:
         sentence = f"truncated: a common header of 16 bytes was expected, {len(gap)} bytes are there"
-        return Reason(Problem.TRUNCATED, sentence)
+        return UnparsedReason(Problem.TRUNCATED, sentence)
     header, payload, scheme, number = gap.view(">u4").tolist()
     if not gap.any():
         sentence = "zero bytes where a record was expected"
@@ -242,7 +242,7 @@ def _gap_damage(gap: Bytes) -> Reason:
         sentence = f"a record header was expected, with packetization scheme 66; found {scheme}"
     else:
         sentence = f"a record was expected; found header size {header}, payload size {payload}, record number {number}"
-    return Reason(Problem.MALFORMED, sentence)
+    return UnparsedReason(Problem.MALFORMED, sentence)
 
 
 def find_start(stream: Stream, start: int, stop: int) -> int:
@@ -272,12 +272,12 @@ KEY: Final = 24
 """The bytes that identify a record: the common header and the sequence number."""
 
 _MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
-_STALE: Final = Reason(
+_STALE: Final = UnparsedReason(
     Problem.STALE, "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
 )
-_MOVED: Final = Reason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
-_ZERO: Final = Reason(None, "zero bytes that follow the last record of the read")
-_NEW: Final = Reason(
+_MOVED: Final = UnparsedReason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
+_ZERO: Final = UnparsedReason(None, "zero bytes that follow the last record of the read")
+_NEW: Final = UnparsedReason(
     Problem.MALFORMED,
     "bytes that are not a record and differ from those of earlier reads at this offset of the buffer",
 )
@@ -357,7 +357,9 @@ class Reads:
             # a header that begins in the window may end after it
             self.bytes = self.read(at, min(upto + COMMON_HEADER, self.length))
             self.data = self.bytes.tobytes()
-            self.found: list[tuple[int, int, Reason | None]] = []  # start, end, and the reason if it is not a record
+            self.found: list[
+                tuple[int, int, UnparsedReason | None]
+            ] = []  # start, end, and the reason if it is not a record
             done = at
             while done < upto and self._take(done, edge := self.edges.after(done)):
                 done = edge
@@ -524,13 +526,13 @@ def inferred_reads(read: Read, length: int, boundaries: Ints = _NOWHERE, window:
         yield Segments(segments.buffer, segments.base, segments.start, segments.end, record, reasons)
 
 
-def _tail_reason(kind: int, begin: bytes, earlier: bytes | bytearray) -> Reason:
+def _tail_reason(kind: int, begin: bytes, earlier: bytes | bytearray) -> UnparsedReason:
     """The reason why bytes that begin like this are not a record."""
     is_moved = kind != STRONG and len(begin) >= _LEAST_MOVED and earlier.find(begin) >= 0
     return _MOVED if is_moved else _NEW
 
 
-def _of_spans(buffer: Bytes, base: int, found: list[tuple[int, int, Reason | None]]) -> Segments:
+def _of_spans(buffer: Bytes, base: int, found: list[tuple[int, int, UnparsedReason | None]]) -> Segments:
     spans = [span for span in found if span[0] < span[1]]
     start, end = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2).T - base
     reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}

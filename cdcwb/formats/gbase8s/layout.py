@@ -17,8 +17,8 @@ from cdcwb.model import Kind, Operation
 __all__ = [
     "BEFORE_IMAGES", "COMMON_FIELDS", "COMMON_HEADER", "ENCODINGS", "ERROR_CODES", "FORMAT", "FRACTION",
     "LVARCHAR_PREFIX", "MOST_PACKED", "QUALIFIERS", "RECORD_TYPES", "ROWS", "SCHEME", "SECOND", "SESSION_INVALID",
-    "SIZE_WORD", "Column", "ColumnKind", "ErrorCode", "HeaderField", "RecordType", "Settings", "explain_error",
-    "record_name",
+    "SIZE_WORD", "ColumnKind", "ErrorCode", "HeaderField", "RecordType", "SchemaColumn", "StreamSettings",
+    "explain_error", "record_name",
 ]  # fmt: skip
 
 FORMAT: Final = "gbase8s"
@@ -250,7 +250,7 @@ ENCODINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StreamSettings:
     """Settings that the stream does not state.
 
     ``byte_order`` of the size words is ``little`` or ``big`` (§3), ``prefix_width`` of a VARCHAR's length 1 or 2 bytes
@@ -263,7 +263,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SchemaColumn:
     """One column of a table schema.
 
     ``ordinal`` counts from 1. ``type`` is as the text spells it, constraints left out. ``size``: bytes of a

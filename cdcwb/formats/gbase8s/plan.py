@@ -21,9 +21,9 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import bytes_of
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import SHAPES
-from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, Headers, counts_of, read_headers
+from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, RecordHeaders, counts_of, read_headers
 from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
-from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, Settings
+from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, StreamSettings
 from cdcwb.formats.gbase8s.schema import (
     NO_COUNTS,
     Counts,
@@ -34,12 +34,12 @@ from cdcwb.formats.gbase8s.schema import (
 )
 from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
-from cdcwb.formats.transactions import COMMIT, KINDS, Border, Summary, borders
+from cdcwb.formats.transactions import COMMIT, KINDS, Border, OpenTransactions, borders
 from cdcwb.words import plural
 
 __all__ = [
-    "INFERRED", "KIND_OF", "OPTIONS", "Found", "Options", "Shared", "State", "Version", "capture_files",
-    "detect", "finish", "labels_files", "scan", "segments_of",
+    "INFERRED", "KIND_OF", "OPTIONS", "FirstPass", "Options", "StreamContext", "StreamState", "Version",
+    "capture_files", "detect", "finish", "labels_files", "scan", "segments_of",
 ]  # fmt: skip
 
 Names = dict[int, tuple[str | None, str]]
@@ -368,16 +368,16 @@ def _parsed(version: Version) -> TableSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class StreamContext:
     """What all splits need: settings, table versions in stream order, and names of tables by label."""
 
-    settings: Settings
+    settings: StreamSettings
     versions: list[Version]
     labels: Names
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StreamState:
     """What is known at the start of a split: the number of the table version in force for each label, and what its
     transactions have in other splits."""
 
@@ -390,7 +390,7 @@ _EVIDENCE_ROWS: Final = 20_000
 
 
 @dataclass(slots=True)
-class Found:
+class FirstPass:
     """What the first pass finds in a split. ``votes``: the numbers of values that only one interpretation fits, by
     setting and interpretation: ``order`` and the byte order in which the size words of a row fit into its payload; or a
     label, number of size words and variable column, and the width of the prefix that agrees with the size word.
@@ -400,7 +400,7 @@ class Found:
     votes: Counter[Any] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     looked_at: int = 0
-    transactions: Summary = field(default_factory=Summary)
+    transactions: OpenTransactions = field(default_factory=OpenTransactions)
     highest_commit: int = -1
 
 
@@ -410,13 +410,13 @@ for _number, _type in RECORD_TYPES.items():
     KIND_OF[_number] = KINDS.index(_type.kind) + 1 if _type.kind in KINDS else 0
 
 
-def scan(found: Found, stream: Stream, segments: Segments, options: Options) -> int:
+def scan(found: FirstPass, stream: Stream, segments: Segments, options: Options) -> int:
     """Adds what some segments show; returns the number of records."""
     headers = read_headers(segments.buffer, segments.start[segments.record], segments.end[segments.record])
     of = np.flatnonzero(headers.transactional)
     kinds, sequence = KIND_OF[headers.number], headers.sequence
     found.transactions.then(
-        Summary.of(kinds[of], headers.transaction[of], headers.label[of], sequence[of], headers.seconds[of])
+        OpenTransactions.of(kinds[of], headers.transaction[of], headers.label[of], sequence[of], headers.seconds[of])
     )
     commits = sequence[kinds == COMMIT]
     if len(commits):
@@ -430,11 +430,11 @@ def scan(found: Found, stream: Stream, segments: Segments, options: Options) -> 
     return len(headers.start)
 
 
-def _location(stream: Stream, segments: Segments, headers: Headers, record: int) -> tuple[int, int, int]:
+def _location(stream: Stream, segments: Segments, headers: RecordHeaders, record: int) -> tuple[int, int, int]:
     return stream.location(segments.base + int(headers.start[record]), segments.base + int(headers.end[record]))
 
 
-def _note_evidence(found: Found, stream: Stream, segments: Segments, headers: Headers) -> int:
+def _note_evidence(found: FirstPass, stream: Stream, segments: Segments, headers: RecordHeaders) -> int:
     """Votes of the row records; returns their number."""
     words = headers.header_size - ROW_HEADER
     rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
@@ -460,7 +460,7 @@ def _note_evidence(found: Found, stream: Stream, segments: Segments, headers: He
     return len(rows)
 
 
-def _note_prefixes(found: Found, buffer: Bytes, headers: Headers, rows: Ints, words: Ints) -> None:
+def _note_prefixes(found: FirstPass, buffer: Bytes, headers: RecordHeaders, rows: Ints, words: Ints) -> None:
     ends = np.cumsum(words, axis=1) + (headers.end[rows] - words.sum(axis=1))[:, None]
     for column in range(words.shape[1]):
         size = words[:, column]
@@ -478,17 +478,17 @@ def _note_prefixes(found: Found, buffer: Bytes, headers: Headers, rows: Ints, wo
                 found.examples.setdefault(str(key), f"a value of {size[one]} bytes that begins with {value}")
 
 
-def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
+def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[StreamState]:
     """The state at the start of each split, and what all splits need."""
-    found: list[Found] = [one.found for one in scans]
+    found: list[FirstPass] = [one.found for one in scans]
     versions, in_force = _versions(found, options)
     settings, rows = _settings(found, versions, options)
     names, named = options.names_of([entry.path for entry in plan.files])
-    plan.shared = Shared(settings, versions, names)
+    plan.shared = StreamContext(settings, versions, names)
     plan.detected += [*rows, *named]
     made, still_open = borders([one.transactions for one in found])
     plan.facts |= _restart(max((one.highest_commit for one in found), default=-1), still_open)
-    return [State(now, border) for now, border in zip(in_force, made, strict=True)]
+    return [StreamState(now, border) for now, border in zip(in_force, made, strict=True)]
 
 
 def _restart(highest: int, still_open: Mapping[int, str]) -> dict[str, Any]:
@@ -511,7 +511,7 @@ def _restart(highest: int, still_open: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-def _versions(found: Sequence[Found], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
+def _versions(found: Sequence[FirstPass], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
     """All table versions, and those in force at the start of each split. A text of the side file that the capture
     confirms is the capture's."""
     side = [Version(label, 1, text.rstrip("\0"), NO_COUNTS, "side file") for label, text in options.schemas.items()]
@@ -533,8 +533,8 @@ def _versions(found: Sequence[Found], options: Options) -> tuple[list[Version], 
 
 
 def _settings(
-    found: Sequence[Found], versions: list[Version], options: Options
-) -> tuple[Settings, list[dict[str, Any]]]:
+    found: Sequence[FirstPass], versions: list[Version], options: Options
+) -> tuple[StreamSettings, list[dict[str, Any]]]:
     option = "given as an option"
     votes = sum((one.votes for one in found), Counter[Any]())
     examples = {name: text for one in reversed(found) for name, text in one.examples.items()}
@@ -556,7 +556,7 @@ def _settings(
             example = examples[str(varchars[0])]
             width_shown = f"size word = length + 1 in {narrow} VARCHAR values, length + 2 in {wide}; {example}"
     chosen = "charset" in options.given
-    return Settings(byte_order=order, prefix_width=width, charset=options.charset), [
+    return StreamSettings(byte_order=order, prefix_width=width, charset=options.charset), [
         detected_row("byte_order", order, order_shown, options.byte_order is not None),
         detected_row("prefix_width", str(width), width_shown, options.prefix_width is not None),
         detected_row("charset", options.charset, option if chosen else "the stream does not give it; assumed", chosen),

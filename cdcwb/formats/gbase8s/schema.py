@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, Column, ColumnKind
+from cdcwb.formats.gbase8s.layout import FRACTION, MOST_PACKED, QUALIFIERS, ColumnKind, SchemaColumn
 from cdcwb.formats.options import reason_of
 from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
@@ -74,7 +74,7 @@ def _decimal(money: bool, first: int | None, second: int | None) -> dict[str, An
     return {"kind": ColumnKind.DECIMAL, "size": size, "precision": precision, "scale": scale}
 
 
-def _qualified(column: Column, spelling: str) -> dict[str, Any]:
+def _qualified(column: SchemaColumn, spelling: str) -> dict[str, Any]:
     """DATETIME and INTERVAL (§4.4, §4.5)."""
     match = _QUALIFIED.fullmatch(spelling)
     if match is None:
@@ -96,7 +96,7 @@ def _qualified(column: Column, spelling: str) -> dict[str, Any]:
     return typed | {"size": 1 + replace(column, **typed).whole_pairs + (fraction + 1) // 2}
 
 
-def with_type(column: Column, spelling: str) -> Column:
+def with_type(column: SchemaColumn, spelling: str) -> SchemaColumn:
     """The column with the facts of its type; unchanged (UNKNOWN) if the type or its arguments are unknown. ``spelling``
     is the type in lower case, with one space between words, none around parentheses and commas, and one between a
     closing parenthesis and a word: ``decimal(12,2)``, ``interval day(3) to second``.
@@ -205,7 +205,7 @@ def _spelling(tokens: list[_Token]) -> str:
     return text
 
 
-def parse_columns(text: str) -> tuple[Column, ...]:
+def parse_columns(text: str) -> tuple[SchemaColumn, ...]:
     """The columns of a column list, in order (§5). Any case, extra white space, trailing NULs, nested parentheses,
     ``"delimited"`` names and constraints are accepted. A repeated name gets ``#2``, ``#3``. An unknown type gives a
     column of kind UNKNOWN; it counts as fixed unless a column of variable length precedes it or its name implies
@@ -213,7 +213,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
 
     Raises SchemaTextError, with the wrong character, if it is not a column list.
     """
-    columns: list[Column] = []
+    columns: list[SchemaColumn] = []
     for item in _items(text.rstrip("\0 \t\r\n")):
         name, *rest = item
         if name.kind not in _NAMES or name.text == '""':
@@ -226,7 +226,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         spelled = text[words[0].start : words[-1].end]
         fixed = all(column.fixed for column in columns) and "varchar" not in spelled.lower()
         plain = name.text[1:-1].replace('""', '"') if name.kind == "quoted" else name.text
-        blank = Column(len(columns) + 1, plain, spelled, ColumnKind.UNKNOWN, fixed)
+        blank = SchemaColumn(len(columns) + 1, plain, spelled, ColumnKind.UNKNOWN, fixed)
         columns.append(with_type(blank, _spelling(words)))
     names = unique_names(column.name for column in columns)
     return tuple(replace(column, name=name) for column, name in zip(columns, names, strict=True))
@@ -247,7 +247,7 @@ class TableSchema:
     label: int
     version: int
     text: str
-    columns: tuple[Column, ...]
+    columns: tuple[SchemaColumn, ...]
     fixed_bytes: int
     fixed_columns: int
     variable_columns: int
@@ -283,7 +283,9 @@ def text_codec(payload: bytes, charset: str) -> str | None:
     return None
 
 
-def _fit_sizes(columns: tuple[Column, ...], fixed_bytes: int) -> tuple[tuple[Column, ...], str | None, bool]:
+def _fit_sizes(
+    columns: tuple[SchemaColumn, ...], fixed_bytes: int
+) -> tuple[tuple[SchemaColumn, ...], str | None, bool]:
     """Columns whose sizes agree with the header's ``fixed_bytes``, a sentence if they did not, and whether they agree
     now. Few sources give the size of an INTERVAL (§4.5): if there is one and nothing else is uncertain, the header
     decides.
@@ -320,7 +322,7 @@ def table_schema(label: int, version: int, text: str, counts: Counts, origin: st
     computed. Never raises: errors become problems."""
     fixed_bytes, fixed_columns, variable_columns = counts
     problems: list[tuple[Problem, str]] = []
-    columns: tuple[Column, ...] = ()
+    columns: tuple[SchemaColumn, ...] = ()
     decodable = 0
     try:
         columns = parse_columns(text)

@@ -12,10 +12,10 @@ import numpy as np
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.gbase8s.decode import (
     DEFAULTS,
-    Headers,
     Problems,
-    Rows,
-    Tables,
+    RecordHeaders,
+    RowSpans,
+    SchemaArrays,
     event,
     lay_out,
     one_record,
@@ -23,7 +23,7 @@ from cdcwb.formats.gbase8s.decode import (
     read_headers,
     schema_of,
 )
-from cdcwb.formats.gbase8s.events import Versions
+from cdcwb.formats.gbase8s.events import VersionsInForce
 from cdcwb.formats.gbase8s.layout import (
     COMMON_FIELDS,
     COMMON_HEADER,
@@ -32,15 +32,15 @@ from cdcwb.formats.gbase8s.layout import (
     SCHEME,
     SESSION_INVALID,
     SIZE_WORD,
-    Column,
     ColumnKind,
     HeaderField,
-    Settings,
+    SchemaColumn,
+    StreamSettings,
     explain_error,
     record_name,
 )
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
-from cdcwb.formats.gbase8s.values import Value, Values, prefix_width, value_of
+from cdcwb.formats.gbase8s.values import ColumnValue, DecodedValues, prefix_width, value_of
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Plan, Segments, Stream
 from cdcwb.model import Problem
@@ -58,7 +58,7 @@ def lsn(sequence: int) -> str:
     return f"LSN {log}:0x{at:x} (log {log}, page {at >> 12}, offset {at & 0xFFF})"
 
 
-def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> Field:
+def dissect(record: bytes, schema: TableSchema | None = None, settings: StreamSettings = DEFAULTS) -> Field:
     """The field tree of one record of at least 16 bytes.
 
     ``schema`` is the one in force for a row record (None: the row stays one field). Children cover their node without
@@ -69,7 +69,7 @@ def dissect(record: bytes, schema: TableSchema | None = None, settings: Settings
         headers = one_record(record)
         if not headers.row[0]:
             return _Tree(record, headers, settings).tree()
-        tables = Tables([] if schema is None else [schema])
+        tables = SchemaArrays([] if schema is None else [schema])
         rows = lay_out(headers, tables, np.array([-1 if schema is None else 0]), settings)
         return _Tree(record, headers, settings, schema, rows, rows.decode(settings)).tree()
 
@@ -80,11 +80,11 @@ class _Tree:
     def __init__(
         self,
         record: bytes,
-        headers: Headers,
-        settings: Settings,
+        headers: RecordHeaders,
+        settings: StreamSettings,
         schema: TableSchema | None = None,
-        rows: Rows | None = None,
-        values: Values | None = None,
+        rows: RowSpans | None = None,
+        values: DecodedValues | None = None,
     ) -> None:
         self.record, self.settings, self.schema, self.rows, self.values = record, settings, schema, rows, values
         self.kind = RECORD_TYPES.get(int(headers.number[0]))
@@ -184,7 +184,7 @@ class _Tree:
             return self.node("row", start, stop, self.record[start:stop].hex(), meaning, Problem.NO_SCHEMA)
         return self.row(start, stop, self.schema, self.rows)
 
-    def row(self, start: int, stop: int, schema: TableSchema, rows: Rows) -> Field:
+    def row(self, start: int, stop: int, schema: TableSchema, rows: RowSpans) -> Field:
         """The columns of a row."""
         children = [self.column(v, rows) for v in range(len(rows.column))]
         of_row = [one for one in self.problems if one.field == "row"]
@@ -197,7 +197,7 @@ class _Tree:
             meaning = "; ".join(one.sentence for one in of_row)
         return self.node("row", start, stop, None, meaning, self.first("size words") or self.first("row"), children)
 
-    def column(self, v: int, rows: Rows) -> Field:
+    def column(self, v: int, rows: RowSpans) -> Field:
         """One value."""
         column, start, stop = rows.tables.columns[rows.column[v]], int(rows.start[v]), int(rows.stop[v])
         assert self.values is not None
@@ -210,7 +210,7 @@ class _Tree:
         children = [] if column.fixed else self.variable_parts(column, start, stop, value)
         return self.node(column.name, start, stop, value.text, meaning, value.problem, children)
 
-    def variable_parts(self, column: Column, start: int, stop: int, value: Value) -> list[Field]:
+    def variable_parts(self, column: SchemaColumn, start: int, stop: int, value: ColumnValue) -> list[Field]:
         """The length prefix, the flag of an LVARCHAR, and the data (§4.2)."""
         width = prefix_width(column, self.settings)
         edges = [("length", min(start + width, stop), "big-endian: bytes that follow")]
@@ -269,7 +269,7 @@ def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[F
     path = plan.files[index].path
     headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
     before = [v for v in plan.shared.versions if (v.file_index, v.offset) <= (index, offset)]
-    versions = Versions(plan.shared, {v.label: v.number for v in before})
+    versions = VersionsInForce(plan.shared, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
     version = versions.known.get((label, number))
     schema = None if version is None else version.schema

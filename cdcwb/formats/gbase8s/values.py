@@ -18,13 +18,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits
-from cdcwb.formats.gbase8s.layout import FRACTION, LVARCHAR_PREFIX, QUALIFIERS, SECOND, Column, ColumnKind, Settings
+from cdcwb.formats.gbase8s.layout import (
+    FRACTION,
+    LVARCHAR_PREFIX,
+    QUALIFIERS,
+    SECOND,
+    ColumnKind,
+    SchemaColumn,
+    StreamSettings,
+)
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Problem
 
 __all__ = [
-    "BAD", "Value", "Values", "big_endian", "column_table", "decode_value", "decode_values", "prefix_width", "value_of",
+    "BAD", "ColumnValue", "DecodedValues", "big_endian", "column_table", "decode_value", "decode_values",
+    "prefix_width", "value_of",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -242,7 +251,7 @@ class _Encoded(NamedTuple):
     stop: Ints
     column: Ints
     columns: Ints
-    settings: Settings
+    settings: StreamSettings
 
     def as_type(self, kind: Any) -> npt.NDArray[Any]:
         """The values as numbers or structures of this type; all have its size."""
@@ -412,7 +421,7 @@ _DECODERS: Final[dict[ColumnKind, Callable[[_Encoded], _Decoded]]] = {
 
 
 @dataclass(frozen=True)
-class Values:
+class DecodedValues:
     """Decoded values. ``parts``: the values of each kind; ``place``: the index of each value in all of them, or after
     them in ``invalid``, the hex of those that are not a value of their type. ``status``: a problem from :data:`BAD` on;
     ``found``: the number for its sentence."""
@@ -457,7 +466,7 @@ def _as_type(values: pa.Array, valid: Bools, kind: pa.DataType) -> pa.Array:
     return cast_each(pc.if_else(pa.array(valid), _text_of(values), pa.scalar(None, pa.string())), kind)
 
 
-def column_table(columns: Sequence[Column]) -> Ints:
+def column_table(columns: Sequence[SchemaColumn]) -> Ints:
     """The facts of each column for the kernels: kind, size, precision, scale (-1: floating), codes of the first and the
     last field, digits of the fraction, base-100 digits before the point."""
     rows = [
@@ -471,7 +480,9 @@ def column_table(columns: Sequence[Column]) -> Ints:
     return np.array(rows, dtype=np.int64).reshape(len(rows), 8)
 
 
-def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, settings: Settings) -> Values:
+def decode_values(
+    buffer: Bytes, starts: Ints, stops: Ints, column: Ints, columns: Ints, settings: StreamSettings
+) -> DecodedValues:
     """The values ``buffer[starts:stops]``, each of the column (a row of :func:`column_table`) with its index in
     ``column``. The bytes of a variable-length value include its length prefix."""
     count = len(starts)
@@ -498,13 +509,13 @@ def decode_values(buffer: Bytes, starts: Ints, stops: Ints, column: Ints, column
     place[bad] = count + np.arange(len(bad))
     spans = zip(starts[bad].tolist(), stops[bad].tolist(), strict=True)
     invalid = pa.array([buffer[start:stop].tobytes().hex() for start, stop in spans], pa.string())
-    return Values(parts, invalid, place, status, found)
+    return DecodedValues(parts, invalid, place, status, found)
 
 
 # --- one value --------------------------------------------------------------------------------------------------------
 
 
-class Value(NamedTuple):
+class ColumnValue(NamedTuple):
     """A decoded value. ``text`` None is SQL NULL. If ``problem`` is set, ``text`` is lower-case hex and ``detail`` has
     the expected and the actual.
     """
@@ -514,21 +525,23 @@ class Value(NamedTuple):
     detail: str = ""
 
 
-def decode_value(column: Column, raw: bytes, settings: Settings) -> Value:
+def decode_value(column: SchemaColumn, raw: bytes, settings: StreamSettings) -> ColumnValue:
     """The value of a column from all its bytes in the row, including the length prefix of a variable-length one."""
     buffer, place = np.frombuffer(raw or b"\0", np.uint8), np.zeros(1, np.int64)
     decoded = decode_values(buffer, place, place + len(raw), place, column_table([column]), settings)
     return value_of(column, raw, decoded, 0, settings)
 
 
-def value_of(column: Column, raw: bytes, decoded: Values, place: int, settings: Settings) -> Value:
+def value_of(
+    column: SchemaColumn, raw: bytes, decoded: DecodedValues, place: int, settings: StreamSettings
+) -> ColumnValue:
     """One of many decoded values with its problem; ``raw`` are its bytes."""
     text: str | None = decoded.text[place].as_py()
     status = int(decoded.status[place])
     if status < BAD:
-        return Value(text)
+        return ColumnValue(text)
     code, sentence = _SENTENCES[status]
-    return Value(text, code, sentence.format(**_facts(column, raw, status, int(decoded.found[place]), settings)))
+    return ColumnValue(text, code, sentence.format(**_facts(column, raw, status, int(decoded.found[place]), settings)))
 
 
 _SENTENCES: Final = {
@@ -555,19 +568,19 @@ _SENTENCES: Final = {
 _FIELDS: Final = {code: name for name, code in QUALIFIERS.items()}
 
 
-def prefix_width(column: Column, settings: Settings) -> int:
+def prefix_width(column: SchemaColumn, settings: StreamSettings) -> int:
     """Bytes of the length that precedes a variable-length value (§4.2)."""
     return LVARCHAR_PREFIX if column.kind is ColumnKind.LVARCHAR else settings.prefix_width
 
 
-def _facts(column: Column, raw: bytes, status: int, found: int, settings: Settings) -> dict[str, Any]:
+def _facts(column: SchemaColumn, raw: bytes, status: int, found: int, settings: StreamSettings) -> dict[str, Any]:
     """The values for the sentences."""
     high = found >> 32 & 0xFFFF
     least, most = _LIMITS[int(column.kind is ColumnKind.INTERVAL), high // 2] if status == _FIELD else (0, 0)
     width = prefix_width(column, settings)
     number = ""
     if status == _PRECISION:  # its value without limits
-        floating = Column(1, "", "", ColumnKind.DECIMAL, True, column.size)
+        floating = SchemaColumn(1, "", "", ColumnKind.DECIMAL, True, column.size)
         number = (decode_value(floating, raw, settings).text or "").removeprefix("-")
         number += "" if "." in number else ".0"
     return {

@@ -28,7 +28,7 @@ from cdcwb.formats.goldengate import plan as planning
 from cdcwb.formats.goldengate.definitions import split_name
 from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
-from cdcwb.formats.goldengate.plan import OPTIONS, Found, Options, Shared, State
+from cdcwb.formats.goldengate.plan import OPTIONS, FirstPass, Options, TrailContext, TrailState
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.goldengate.values import column_types, typed_rows, wanted_for
@@ -56,7 +56,7 @@ class GoldenGate(TrailFormat):
     alias_of = "goldengate-export"
     pairing = Pairing.TRANSACTION
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
-    plan_type, options_type, scan_type = Plan, Options, Found
+    plan_type, options_type, scan_type = Plan, Options, FirstPass
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""
@@ -117,7 +117,7 @@ class GoldenGate(TrailFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""
         return first_start(stream, start, stop, framing.mode)
 
-    def scan(self, found: Found, stream: Stream, segments: Segments, options: Options) -> int:
+    def scan(self, found: FirstPass, stream: Stream, segments: Segments, options: Options) -> int:
         """See :meth:`cdcwb.formats.records.RecordFormat.scan`. Raises CaptureError for a raw trail among texts."""
         assert isinstance(segments, TextWindow)
         first, base = stream.file_at(segments.base), segments.base
@@ -129,7 +129,7 @@ class GoldenGate(TrailFormat):
                 raise CaptureError(sentence, path=stream.files[index].path)
         return planning.scan(found, stream, segments)
 
-    def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
+    def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
         """See :meth:`cdcwb.formats.records.RecordFormat.finish`."""
         return planning.finish(plan, scans, options)
 
@@ -141,7 +141,7 @@ class GoldenGate(TrailFormat):
 
     def _look_again(self, plan: Plan, run: Run) -> None:
         """What needs a second look at some splits: records with one position, and tables without a definition."""
-        shared: Shared = plan.shared
+        shared: TrailContext = plan.shared
         sections = planning.repeated_sections(shared)
         if len(sections):
             edges = np.append(shared.at, np.iinfo(np.int64).max)
@@ -186,7 +186,7 @@ class GoldenGate(TrailFormat):
 
     def context(self, plan: Plan, split: Split, last: int) -> Any:
         """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
-        shared: Shared = plan.shared
+        shared: TrailContext = plan.shared
         stop = max(split.stop, split.reach) if split.reach >= 0 else np.iinfo(np.int64).max
         starts = Stream(plan.files).starts
         first = int(np.searchsorted(starts, split.start, side="right")) - 1
@@ -203,7 +203,7 @@ class GoldenGate(TrailFormat):
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def reader(self, plan: Plan, stream: Stream, state: State) -> LogdumpReader:
+    def reader(self, plan: Plan, stream: Stream, state: TrailState) -> LogdumpReader:
         """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
         return LogdumpReader(plan, stream, state)
 

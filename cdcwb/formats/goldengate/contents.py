@@ -25,8 +25,8 @@ from cdcwb.formats.goldengate.layout import HEADER
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = [
-    "HEADER", "MISSING", "NOT_A_TIME", "UNKNOWN_ORDER", "Cells", "Form", "Half", "Order", "Token", "ddl_items",
-    "detect_order", "detect_unified", "file_header", "header_groups", "iso_utc", "items_of", "julian_iso",
+    "HEADER", "MISSING", "NOT_A_TIME", "UNKNOWN_ORDER", "BodyLayout", "ColumnSpans", "Half", "Order", "TrailToken",
+    "ddl_items", "detect_order", "detect_unified", "file_header", "header_groups", "iso_utc", "items_of", "julian_iso",
     "not_columns", "odd_indicator", "statement", "user_pairs", "walk", "walk_tokens",
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class Token:
+class TrailToken:
     """A token of a record. ``id`` is its code (0x4c: LOGCSN), ``name`` its printed name, if any. ``value`` is its
     available part; ``length`` its complete length, MISSING if not printed; ``start``: its offset in a token area."""
 
@@ -66,7 +66,7 @@ class Token:
         return self.start + 4 + len(self.value)
 
 
-def walk_tokens(area: bytes, order: Order | None = None) -> tuple[list[Token], int]:
+def walk_tokens(area: bytes, order: Order | None = None) -> tuple[list[TrailToken], int]:
     """The tokens in an area of id (1 byte), info (1), length (2) and value, and the number of missing bytes at its end;
     0 if it ends with a token. ``order``: None if it is not known; then it is that in which fewer bytes are missing."""
     if order is not None:
@@ -75,13 +75,13 @@ def walk_tokens(area: bytes, order: Order | None = None) -> tuple[list[Token], i
     return little if little[1] == 0 or (big[1] != 0 and little[1] <= big[1]) else big
 
 
-def _walk_tokens(area: bytes, order: Order, start: int = 0) -> tuple[list[Token], int]:
+def _walk_tokens(area: bytes, order: Order, start: int = 0) -> tuple[list[TrailToken], int]:
     """``start``: the offset of the area."""
     tokens = []
     at = 0
     while at + 4 <= len(area):
         length = int.from_bytes(area[at + 2 : at + 4], order)
-        tokens.append(Token(area[at], None, area[at + 1], length, area[at + 4 : at + 4 + length], start + at))
+        tokens.append(TrailToken(area[at], None, area[at + 1], length, area[at + 4 : at + 4 + length], start + at))
         at += 4 + length
     return tokens, at - len(area) if at >= len(area) else at + 4 - len(area)
 
@@ -109,7 +109,7 @@ def file_header(body: bytes) -> dict[str, str]:
     return fields
 
 
-def header_groups(body: bytes) -> Iterator[tuple[Token, list[tuple[Token, str]]]]:
+def header_groups(body: bytes) -> Iterator[tuple[TrailToken, list[tuple[TrailToken, str]]]]:
     """The groups of a file header, and the tokens of each with their values as text. The last of each may be
     truncated. Names are Logdump's."""
     for group in _walk_tokens(body, "big")[0]:
@@ -220,7 +220,7 @@ def odd_indicator(shown: str) -> str:
     return f"expected the null indicator 0000 or ffff, found {shown}"
 
 
-class Form(IntEnum):
+class BodyLayout(IntEnum):
     """The layouts of bodies.
 
     * COLUMNS: columns from beginning to end, one image
@@ -253,7 +253,7 @@ class Half(IntEnum):
     AFTER = 1
 
 
-class Cells:
+class ColumnSpans:
     """The columns of many bodies, those of a body together, in their order.
 
     For each column: ``row`` (the body), ``index`` (of the column), ``start`` and ``stop`` (the value after the null
@@ -333,10 +333,10 @@ def walk(
     skip: Ints | None = None,
     before: Bools | None = None,
     bare: Bools | None = None,
-) -> Cells:
+) -> ColumnSpans:
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
-    ``forms``: a :class:`Form` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
+    ``forms``: a :class:`BodyLayout` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
     ``before``: the only image of such a body is a before image (None: an after image), ``bare``: the columns are
     big-endian without null indicators (None: none are).
     """
@@ -344,17 +344,19 @@ def walk(
     forms, skip = none if forms is None else forms, none if skip is None else skip
     bare = none > 0 if bare is None else bare
     half = none + Half.AFTER if before is None else np.where(before, Half.BEFORE, Half.AFTER)
-    is_read = (start >= 0) & (start < stop) & (forms != Form.OPAQUE)
+    is_read = (start >= 0) & (start < stop) & (forms != BodyLayout.OPAQUE)
     bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare])
     columns = np.empty((5, int((stop - start)[is_read].sum()) // 4), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
     count = _walk(read_only(buffer), bodies, order == "big", columns, offsets, bad)
-    return Cells(columns[:, :count], bare, offsets, bad)
+    return ColumnSpans(columns[:, :count], bare, offsets, bad)
 
 
 # --- detected properties of bodies: byte order, prefix ----------------------------------------------------------------
 
-_OTHER_PREFIX: Final = np.array([Form.COLUMNS, Form.KEYED, Form.UNIFIED_4, Form.UNIFIED_2, Form.OPAQUE])
+_OTHER_PREFIX: Final = np.array(
+    [BodyLayout.COLUMNS, BodyLayout.KEYED, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2, BodyLayout.OPAQUE]
+)
 _SAMPLE: Final = 4000
 
 
@@ -407,7 +409,7 @@ def detect_order(
 
 def detect_unified(
     buffer: Bytes, start: Ints, stop: Ints, order: Order, skip: Ints | None = None
-) -> tuple[Form | None, str]:
+) -> tuple[BodyLayout | None, str]:
     """Whether 2 or 4 bytes precede the before image of unified updates, and a sentence of evidence. The bodies are
     those of unified updates only. None without bodies or evidence.
     """
@@ -415,10 +417,10 @@ def detect_unified(
     count = len(sample.rows)
     if not count:
         return None, "No unified update has a body."
-    fits = [sample.fit(order, np.full(count, form))[0] > 1 for form in (Form.UNIFIED_2, Form.UNIFIED_4)]
+    fits = [sample.fit(order, np.full(count, form))[0] > 1 for form in (BodyLayout.UNIFIED_2, BodyLayout.UNIFIED_4)]
     two, four = (int((one & ~other).sum()) for one, other in (fits, fits[::-1]))
     seen = f"of {count} sampled unified updates, both images end exactly: {two} with 2 bytes, {four} with 4."
     if two == four:
         return None, f"The size of the length that precedes the before image is unknown; {seen}"
-    form = Form.UNIFIED_2 if two > four else Form.UNIFIED_4
+    form = BodyLayout.UNIFIED_2 if two > four else BodyLayout.UNIFIED_4
     return form, f"The length that precedes the before image has {form.width} bytes; {seen}"

@@ -39,13 +39,13 @@ from cdcwb.formats.goldengate.facts import (
     transactions_of,
 )
 from cdcwb.formats.goldengate.layout import CHARACTERS, IO_TYPES, shown, token_name
-from cdcwb.formats.goldengate.plan import Shared, State, WindowBorder
-from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records
+from cdcwb.formats.goldengate.plan import TrailContext, TrailState, WindowBorder
+from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, TrailRecords
 from cdcwb.formats.goldengate.segments import TextWindow
 from cdcwb.formats.goldengate.table import RowImages
 from cdcwb.formats.goldengate.versions import TrailFile, nearest_offsets
 from cdcwb.formats.moments import EARLIEST, LATEST, from_iso, parse_zone, to_utc
-from cdcwb.formats.records import Plan, Reader, Segments, Stream
+from cdcwb.formats.records import Plan, Segments, SplitReader, Stream
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import plural, unique_names
 
@@ -86,7 +86,7 @@ class Assigned:
     """
 
     window: TextWindow
-    shared: Shared
+    shared: TrailContext
     kind: Ints
     operation: Ints
     file: Ints
@@ -105,7 +105,7 @@ class Assigned:
     problems: dict[int, list[tuple[Problem, str]]] = field(default_factory=dict)
 
     @property
-    def records(self) -> Records:
+    def records(self) -> TrailRecords:
         """The records."""
         return self.window.records
 
@@ -353,17 +353,17 @@ _IDS: Final = (_LOGCSN, _TRANID, _ROWID)
 _CODES: Final = 256
 
 
-class LogdumpReader(Reader):
+class LogdumpReader(SplitReader):
     """Reads the records of Logdump text."""
 
-    def __init__(self, plan: Plan, stream: Stream, state: State) -> None:
+    def __init__(self, plan: Plan, stream: Stream, state: TrailState) -> None:
         self._plan, self._stream, self._state = plan, stream, state
         self._window: Segments | None = None
         self._known: Assigned
         self._images: RowImages
 
     def columns(self, segments: Segments, records: Ints, wanted: Wanted) -> tuple[Ints, dict[str, pa.Array]]:
-        """See :meth:`cdcwb.formats.records.Reader.columns`."""
+        """See :meth:`cdcwb.formats.records.SplitReader.columns`."""
         assert isinstance(segments, TextWindow)
         if segments is not self._window:
             self._window = segments
@@ -635,7 +635,7 @@ def _facts(known: Assigned, record: int, has_key: bool) -> list[tuple[str, str |
     return out
 
 
-def _other_tokens(records: Records, record: int, charset: str) -> list[tuple[str, str | None]]:
+def _other_tokens(records: TrailRecords, record: int, charset: str) -> list[tuple[str, str | None]]:
     """The tokens of a record but the first LOGCSN, TRANID and ORAROWID, each value once."""
     tokens = records.tokens
     out: list[tuple[str, str | None]] = []

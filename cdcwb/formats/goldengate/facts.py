@@ -22,12 +22,12 @@ from cdcwb.formats.arrays import as_array
 from cdcwb.formats.goldengate.contents import MISSING
 from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.layout import HALVES
-from cdcwb.formats.goldengate.records import RECORD, Records
+from cdcwb.formats.goldengate.records import RECORD, TrailRecords
 
 __all__ = [
-    "CLOSES", "DDL", "FRAGMENT", "LOB", "METADATA", "Chain", "Gap", "Head", "Open", "Reading", "RecordFacts",
-    "Transactions",
-    "facts_of", "heads_of", "missing_bytes", "position_text", "token_texts", "transactions_of",
+    "CLOSES", "DDL", "FRAGMENT", "LOB", "METADATA", "Chain", "Head", "Open", "RecordFacts", "RecordSettings",
+    "TrailGap", "TrailTransactions", "facts_of", "heads_of", "missing_bytes", "position_text", "token_texts",
+    "transactions_of",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class RecordFacts:
         return found
 
 
-class Reading(NamedTuple):
+class RecordSettings(NamedTuple):
     """The character set of names, and whether every column has a null indicator, or none (as of a NonStop); None: as
     the records show it. ``raw``: the files are raw trails, not text."""
 
@@ -102,7 +102,7 @@ class Reading(NamedTuple):
     raw: bool = False
 
 
-def facts_of(records: Records, reading: Reading = Reading()) -> RecordFacts:  # noqa: B008
+def facts_of(records: TrailRecords, reading: RecordSettings = RecordSettings()) -> RecordFacts:  # noqa: B008
     """The facts of some records."""
     is_record = records.shape == RECORD
     io = np.where(is_record, records.io_types(), MISSING)
@@ -144,7 +144,7 @@ def _decoded(texts: pa.Array, charset: str = "utf-8") -> pa.Array:
     return pa.array([None if one is None else one.decode(charset, "replace") for one in texts.to_pylist()], pa.string())
 
 
-def token_texts(records: Records, number: int, charset: str = "utf-8") -> pa.Array:
+def token_texts(records: TrailRecords, number: int, charset: str = "utf-8") -> pa.Array:
     """The text of a token of each record, up to a zero byte and without blanks at its end; null without one, and if
     none of it is printed."""
     tokens = records.tokens
@@ -158,7 +158,7 @@ def token_texts(records: Records, number: int, charset: str = "utf-8") -> pa.Arr
     return pc.if_else(pc.greater(pc.binary_length(values), 0), pc.ascii_rtrim(texts, " "), pa.scalar(None, pa.string()))
 
 
-def _twins(records: Records, io: Ints, table: Ints, before: Bools, after: Bools) -> Bools:
+def _twins(records: TrailRecords, io: Ints, table: Ints, before: Bools, after: Bools) -> Bools:
     """After images that are printed directly below the before image of the same trail record."""
     index = np.flatnonzero(records.shape == RECORD)
     first, second = index[:-1], index[1:]
@@ -224,7 +224,7 @@ class Open:
         return f"{self.xid}@{self.first}" if self.aborted else self.xid
 
 
-class Transactions(NamedTuple):
+class TrailTransactions(NamedTuple):
     """The transactions of some records: ``of``, the number of that of each record, -1 for none; ``first``, the first
     record of each, -1 for one that is open before; ``closed``: whether its end is there, ``aborted``: it is voided.
     ``leads``: whether number 0 is open before."""
@@ -236,7 +236,7 @@ class Transactions(NamedTuple):
     leads: bool
 
 
-def transactions_of(facts: RecordFacts, some: Bools, is_open: bool) -> Transactions:
+def transactions_of(facts: RecordFacts, some: Bools, is_open: bool) -> TrailTransactions:
     """The transactions of the records ``some``. ``is_open``: whether one is open before them. Records without a
     TransInd are one transaction as long as their token TRANID is equal, and in none without such a token."""
     placed = (facts.trans >= 0) | facts.abort | as_array(facts.xid.is_valid())
@@ -262,13 +262,13 @@ def transactions_of(facts: RecordFacts, some: Bools, is_open: bool) -> Transacti
     closed, aborted = np.zeros((2, count), np.bool_)
     closed[number[closes & (number >= 0)]] = True
     aborted[number[abort & (number >= 0)]] = True
-    return Transactions(of, first, closed, aborted, leads)
+    return TrailTransactions(of, first, closed, aborted, leads)
 
 
 # --- missing bytes ----------------------------------------------------------------------------------------------------
 
 
-class Gap(NamedTuple):
+class TrailGap(NamedTuple):
     """Bytes of a trail that are not in the capture: their number, and the location of the first one."""
 
     size: int
@@ -276,8 +276,8 @@ class Gap(NamedTuple):
 
 
 def missing_bytes(
-    records: Records, facts: RecordFacts, some: Ints, trail: Ints, shown: Sequence[int], end: int
-) -> dict[int, Gap]:
+    records: TrailRecords, facts: RecordFacts, some: Ints, trail: Ints, shown: Sequence[int], end: int
+) -> dict[int, TrailGap]:
     """The bytes of the trail that are missing before records which continue a transaction, since the preceding member:
     among the records ``some``, by the number of the record. ``trail``: the trail file of each record, with the numbers
     ``shown``; ``end``: the RBA after the record before them, MISSING if unknown."""
@@ -285,7 +285,7 @@ def missing_bytes(
     ends = np.append(end, np.where((total != MISSING) & (rba > 0), rba + total, MISSING))[:-1]
     is_new = np.append(False, trail[some][1:] != trail[some][:-1])[: len(some)]
     members = np.flatnonzero(facts.member[some])
-    out: dict[int, Gap] = {}
+    out: dict[int, TrailGap] = {}
     rows = np.flatnonzero((ends != MISSING) & (rba > ends) & ~is_new)
     for number, row in zip(np.searchsorted(members, rows).tolist(), rows.tolist(), strict=True):
         if number < len(members):
@@ -294,7 +294,7 @@ def missing_bytes(
             if trail[of] != trail[some[row]]:
                 start = f"position {position_text(shown[trail[some[row]]], int(ends[row]))}"
             before = out.get(of)
-            out[of] = Gap(size, start) if before is None else before._replace(size=before.size + size)
+            out[of] = TrailGap(size, start) if before is None else before._replace(size=before.size + size)
     return {of: gap for of, gap in out.items() if facts.trans[of] in (1, 2)}
 
 
@@ -324,7 +324,7 @@ class Head:
         return 1 + len(self.rest) + sum(len(lob.records) for lob in self.lobs)
 
 
-def heads_of(records: Records, facts: RecordFacts, some: Bools) -> tuple[dict[int, Head], list[int]]:
+def heads_of(records: TrailRecords, facts: RecordFacts, some: Bools) -> tuple[dict[int, Head], list[int]]:
     """The heads among the records ``some``, by number; and the fragments without a head."""
     members = np.flatnonzero(some & facts.member)
     fragment = facts.fragment[members]
@@ -340,7 +340,7 @@ def heads_of(records: Records, facts: RecordFacts, some: Bools) -> tuple[dict[in
     return heads, lost
 
 
-def _add_chains(head: Head, fragments: Sequence[int], records: Records, facts: RecordFacts) -> None:
+def _add_chains(head: Head, fragments: Sequence[int], records: TrailRecords, facts: RecordFacts) -> None:
     number = np.maximum(records.column("RecCount"), 1)
     columns, lobs = records.columns, records.columns.fragment[:, 0] >= 0
     lob: list[int] = []

@@ -210,7 +210,7 @@ _VALUES: Final[dict[tuple[str, int], str]] = {
 
 HEADER: Final = tuple(name for name in _FIELDS if name != "IO Time")
 """The numbers of a record header, in the order of the columns of
-:attr:`~cdcwb.formats.goldengate.records.Records.values`.
+:attr:`~cdcwb.formats.goldengate.records.TrailRecords.values`.
 
 Characters (Hdr-Ind, BeforeAfter, FormatType, Continued) are their codes: ``E`` is 0x45; Continued is 1 (Y) or 0 (N).
 """

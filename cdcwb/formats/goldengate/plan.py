@@ -18,29 +18,29 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import options as opt
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.goldengate.contents import MISSING, Form, Order, detect_order, detect_unified, file_header
+from cdcwb.formats.goldengate.contents import MISSING, BodyLayout, Order, detect_order, detect_unified, file_header
 from cdcwb.formats.goldengate.definitions import Definition, read_definitions
 from cdcwb.formats.goldengate.facts import (
     FRAGMENT,
     LOB,
     METADATA,
     Open,
-    Reading,
     RecordFacts,
+    RecordSettings,
     position_text,
     transactions_of,
 )
 from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED
 from cdcwb.formats.goldengate.lines import Role
-from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, Records, text_of
+from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, TrailRecords, text_of
 from cdcwb.formats.goldengate.segments import TextWindow, windows
 from cdcwb.formats.goldengate.versions import (
     Lookup,
     MetadataText,
     Section,
-    Shown,
     TrailFile,
     Version,
+    ZoneOffsetSpan,
     build_versions,
     shown_offsets,
     split_path,
@@ -52,19 +52,9 @@ from cdcwb.formats.transactions import Border
 from cdcwb.words import plural
 
 __all__ = [
-    "OPTIONS",
-    "Bodies",
-    "Found",
-    "Options",
-    "Shared",
-    "State",
-    "fingerprints",
-    "finish",
-    "forms_of",
-    "note_repeats",
-    "repeated_sections",
-    "scan",
-]
+    "OPTIONS", "Bodies", "FirstPass", "Options", "TrailContext", "TrailState", "fingerprints", "finish", "forms_of",
+    "note_repeats", "repeated_sections", "scan",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -135,9 +125,9 @@ class Options:
         )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RecordSettings:
         """How records are read."""
-        return Reading(self.charset, self.null_indicators)
+        return RecordSettings(self.charset, self.null_indicators)
 
     def side_definitions(self) -> list[Definition]:
         """The definitions of the DEFGEN files. Raises OptionError if there are none."""
@@ -183,7 +173,7 @@ class _Metadata(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class FirstPass:
     """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
     (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
     one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a
@@ -195,7 +185,7 @@ class Found:
     sections: list[Section] = field(default_factory=list)
     metadata: list[_Metadata] = field(default_factory=list)
     votes: dict[int, _Vote] = field(default_factory=dict)
-    shown: dict[int, list[Shown]] = field(default_factory=dict)
+    shown: dict[int, list[ZoneOffsetSpan]] = field(default_factory=dict)
     timed: dict[int, int] = field(default_factory=dict)
     zoned: dict[int, int] = field(default_factory=dict)
     sideless: Counter[int] = field(default_factory=Counter)
@@ -211,7 +201,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TrailState:
     """What a split needs to know: the transactions that are open at the starts of its windows, and the printed names of
     the ``tables`` of its changes."""
 
@@ -221,7 +211,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Shared:
+class TrailContext:
     """What all splits need. ``at``: the bytes of the stream at which sections begin, with their trail ``files``;
     ``bodies`` and ``shown`` by file. ``repeated``: starts of records that were printed before, ``second``: of those
     with the position of a different one before them."""
@@ -231,7 +221,7 @@ class Shared:
     files: list[TrailFile]
     sections: list[Section]
     bodies: list[Bodies]
-    shown: dict[int, list[Shown]]
+    shown: dict[int, list[ZoneOffsetSpan]]
     lookup: Lookup
     repeated: Ints
     second: Ints
@@ -250,7 +240,7 @@ class Shared:
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-def scan(found: Found, stream: Stream, window: TextWindow) -> int:
+def scan(found: FirstPass, stream: Stream, window: TextWindow) -> int:
     """Adds a window to what is found in its split; returns the number of records."""
     records, facts, chosen = window.records, window.facts, window.chosen
     some = np.zeros(len(records), np.bool_)
@@ -288,7 +278,7 @@ def scan(found: Found, stream: Stream, window: TextWindow) -> int:
     return len(chosen)
 
 
-def _transactions(found: Found, window: TextWindow, some: Bools) -> None:
+def _transactions(found: FirstPass, window: TextWindow, some: Bools) -> None:
     """The transaction that is open at the end of a window."""
     records, facts = window.records, window.facts
     if found.open is not None:
@@ -324,7 +314,7 @@ FileHeaders = Mapping[int, Mapping[str, str]]
 """The fields of the file headers of a window, by the number of the record."""
 
 
-def _sections(found: Found, stream: Stream, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
+def _sections(found: FirstPass, stream: Stream, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
@@ -364,7 +354,7 @@ def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
             yield int(records.start[record]), name
 
 
-def _extend(section: Section, records: Records, facts: RecordFacts, some: Ints) -> None:
+def _extend(section: Section, records: TrailRecords, facts: RecordFacts, some: Ints) -> None:
     """Adds records to a section."""
     section.count += len(some)
     there = some[records.rba[some] != MISSING]
@@ -385,7 +375,7 @@ def _extend(section: Section, records: Records, facts: RecordFacts, some: Ints) 
     section.next = MISSING if total == MISSING else section.last + total
 
 
-def _times(found: Found, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
+def _times(found: FirstPass, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
     records, chosen = window.records, window.chosen
     julian = records.julian.copy()
     for record, fields in headers.items():
@@ -401,25 +391,25 @@ def _times(found: Found, window: TextWindow, file: Ints, headers: FileHeaders) -
         found.zoned[one] = found.zoned.get(one, 0) + int((timed & (records.julian[mine] != MISSING)).sum())
 
 
-def _add_shown(known: list[Shown], more: Sequence[Shown]) -> None:
+def _add_shown(known: list[ZoneOffsetSpan], more: Sequence[ZoneOffsetSpan]) -> None:
     """Adds ranges of zones that follow; one that continues the last one is the same range."""
     for one in more:
         if known and known[-1].offset == one.offset:
-            known[-1] = Shown(known[-1].first, one.last, one.offset)
+            known[-1] = ZoneOffsetSpan(known[-1].first, one.last, one.offset)
         else:
             known.append(one)
 
 
 def forms_of(io: Ints, prefix: int | Ints) -> Ints:
-    """The layouts of the data of records of some types, values of :class:`cdcwb.formats.goldengate.contents.Form`."""
-    forms = np.full(len(io), int(Form.OPAQUE), dtype=np.int64)
-    forms[np.isin(io, LISTED)] = Form.COLUMNS
-    forms[io == KEYED] = Form.KEYED
-    unified = np.where(np.asarray(prefix) == 4, Form.UNIFIED_4, Form.UNIFIED_2)
+    """The layouts of the data of records of some types: values of :class:`BodyLayout`."""
+    forms = np.full(len(io), int(BodyLayout.OPAQUE), dtype=np.int64)
+    forms[np.isin(io, LISTED)] = BodyLayout.COLUMNS
+    forms[io == KEYED] = BodyLayout.KEYED
+    unified = np.where(np.asarray(prefix) == 4, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2)
     return np.where(np.isin(io, UNIFIED), unified, forms)
 
 
-def _vote(records: Records, facts: RecordFacts, rows: Ints) -> _Vote | None:
+def _vote(records: TrailRecords, facts: RecordFacts, rows: Ints) -> _Vote | None:
     """Evidence from the bodies of a few records, evenly chosen."""
     unified, listed = (rows[np.isin(facts.io[rows], some)] for some in (UNIFIED, (*LISTED, KEYED)))
     listed, unified = (
@@ -439,20 +429,22 @@ def _vote(records: Records, facts: RecordFacts, rows: Ints) -> _Vote | None:
     form, of_prefix = detect_unified(records.body, start[two], stop[two], order or "little", skip[two])
     if order is None and nonstop.any():
         order, evidence = "big", f"{plural(int(nonstop.sum()), 'record')} from a NonStop, which writes big-endian."
-    return _Vote(len(index), order, evidence, None if form is None else 4 if form is Form.UNIFIED_4 else 2, of_prefix)
+    return _Vote(
+        len(index), order, evidence, None if form is None else 4 if form is BodyLayout.UNIFIED_4 else 2, of_prefix
+    )
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
+def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
     """The state of each split; sets ``plan.shared``, adds rows to ``plan.detected`` and facts to ``plan.facts``."""
-    found: list[Found] = [scan.found for scan in scans]
+    found: list[FirstPass] = [scan.found for scan in scans]
     sections = _merged(one for some in found for one in some.sections)
     files = trail_files(sections, options.trail_sequence)
     beside = options.side_definitions()
     at = np.array([one.at for one in sections], np.int64)
-    shared = Shared(
+    shared = TrailContext(
         options, at, files, sections, _bodies(plan, found, options), _shown(found), Lookup([], [], []), at[:0], at[:0]
     )
     plan.shared = shared
@@ -484,10 +476,10 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[State]:
                 one.first = _location(shared, starts, plan, *map(int, one.first.split()))
     last = next((one.open for one in reversed(found) if one.sections), None)
     _facts(plan, found, sections, files, last)
-    return [State(some.borders, frozenset(some.tables)) for some in found]
+    return [TrailState(some.borders, frozenset(some.tables)) for some in found]
 
 
-def _location(shared: Shared, starts: Ints, plan: Plan, place: int, rba: int) -> str:
+def _location(shared: TrailContext, starts: Ints, plan: Plan, place: int, rba: int) -> str:
     """The name of a record: its position, else its location in the capture."""
     if rba != MISSING and place not in shared.second:
         return position_text(shared.files[int(shared.file_of(np.array([place]))[0])].shown, rba)
@@ -510,7 +502,7 @@ def _merged(sections: Iterable[Section]) -> list[Section]:
     return out
 
 
-def _bodies(plan: Plan, found: Sequence[Found], options: Options) -> list[Bodies]:
+def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bodies]:
     """Byte order of bodies, and the prefix of unified updates, by file."""
     votes: dict[int, _Vote] = {}
     for some in found:
@@ -557,7 +549,7 @@ _NO_ZONE: Final = (
 )
 
 
-def _sides(plan: Plan, found: Sequence[Found]) -> None:
+def _sides(plan: Plan, found: Sequence[FirstPass]) -> None:
     """The assumed image of updates whose text does not state it, by file."""
     for index, entry in enumerate(plan.files):
         count = sum(one.sideless[index] for one in found)
@@ -566,16 +558,16 @@ def _sides(plan: Plan, found: Sequence[Found]) -> None:
             plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
 
 
-def _shown(found: Sequence[Found]) -> dict[int, list[Shown]]:
+def _shown(found: Sequence[FirstPass]) -> dict[int, list[ZoneOffsetSpan]]:
     """The zones that records show, by file."""
-    shown: dict[int, list[Shown]] = {}
+    shown: dict[int, list[ZoneOffsetSpan]] = {}
     for one in found:
         for index, some in one.shown.items():
             _add_shown(shown.setdefault(index, []), some)
     return shown
 
 
-def _zones(plan: Plan, found: Sequence[Found], shown: Mapping[int, list[Shown]], options: Options) -> None:
+def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, list[ZoneOffsetSpan]], options: Options) -> None:
     """The zone of printed times, by file; a fact if there is none."""
     if options.time_zone is not None:
         plan.detected.append(detected_row("time_zone", options.time_zone, "given as an option", True))
@@ -597,7 +589,11 @@ def _zones(plan: Plan, found: Sequence[Found], shown: Mapping[int, list[Shown]],
 
 
 def _facts(
-    plan: Plan, found: Sequence[Found], sections: Sequence[Section], files: Sequence[TrailFile], still_open: Open | None
+    plan: Plan,
+    found: Sequence[FirstPass],
+    sections: Sequence[Section],
+    files: Sequence[TrailFile],
+    still_open: Open | None,
 ) -> None:
     positions = [
         position_text(file.shown, rba)
@@ -629,7 +625,7 @@ Range = tuple[int, int]
 """Bytes of the stream that a split has."""
 
 
-def repeated_sections(shared: Shared) -> Ints:
+def repeated_sections(shared: TrailContext) -> Ints:
     """The sections whose records may have the position of another record: those whose RBAs do not rise, and those of
     one trail file whose RBAs overlap."""
     groups: dict[TrailFile, list[tuple[int, int, int]]] = {}
@@ -651,7 +647,7 @@ def repeated_sections(shared: Shared) -> Ints:
 
 
 def fingerprints(
-    files: list[FileEntry], reading: Reading, shared: Shared, sections: Ints, given: Range
+    files: list[FileEntry], reading: RecordSettings, shared: TrailContext, sections: Ints, given: Range
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """The records of some sections in a split: start in the stream, section, RBA, and a hash of the text without white
     space, which is equal for two prints of one record."""
@@ -672,7 +668,7 @@ def fingerprints(
     return starts, owners, rbas, marks
 
 
-def note_repeats(shared: Shared, found: Iterable[tuple[Ints, Ints, Ints, Ints]]) -> None:
+def note_repeats(shared: TrailContext, found: Iterable[tuple[Ints, Ints, Ints, Ints]]) -> None:
     """Sets ``repeated`` and ``second`` of what all splits share, from :func:`fingerprints` of all of them."""
     place, section, rba, mark = (np.concatenate(one) for one in zip(*found, strict=True))
     files = {file: number for number, file in enumerate(dict.fromkeys(shared.files))}

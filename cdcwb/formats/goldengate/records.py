@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, bytes_of, slices
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, Token, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, TrailToken, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import (
     GHDR,
     GHDR_FIXED,
@@ -28,29 +28,14 @@ from cdcwb.formats.goldengate.layout import (
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
 from cdcwb.formats.moments import EARLIEST
-from cdcwb.formats.records import Reason
+from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
 
 __all__ = [
-    "FIELD",
-    "FILE_HEADER",
-    "MALFORMED",
-    "NOT_COMPLETE",
-    "NO_COLUMNS",
-    "NO_RECORD",
-    "RECORD",
-    "TOKENS_TRUNCATED",
-    "Columns",
-    "Fault",
-    "Records",
-    "Tokens",
-    "add_faults",
-    "check_indicator",
-    "decode",
-    "header_numbers",
-    "header_values",
-    "text_of",
-]
+    "FIELD", "FILE_HEADER", "MALFORMED", "NOT_COMPLETE", "NO_COLUMNS", "NO_RECORD", "RECORD", "TOKENS_TRUNCATED",
+    "Columns", "Fault", "Tokens", "TrailRecords", "add_faults", "check_indicator", "decode", "header_numbers",
+    "header_values", "text_of",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -114,7 +99,7 @@ class Tokens(NamedTuple):
     value: pa.Array
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[int, Token]]) -> Tokens:
+    def of(cls, rows: Sequence[tuple[int, TrailToken]]) -> Tokens:
         """Those of token areas: record and token."""
         numbers = np.array([(record, one.id, one.info, one.length) for record, one in rows], np.int64).reshape(-1, 4)
         record, number, info, length = numbers.T
@@ -141,7 +126,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(slots=True)
-class Records:
+class TrailRecords:
     """``n`` records in order. Numbers that are not printed are MISSING, texts null.
 
     * ``shape`` int8; ``start``, ``stop``: bytes of the text
@@ -186,7 +171,7 @@ class Records:
     definition: dict[int, str] = field(default_factory=dict)
     trail: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    gaps: dict[int, Reason] = field(default_factory=dict)
+    gaps: dict[int, UnparsedReason] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -215,10 +200,10 @@ class Records:
         return self.body[self.body_at[record] : self.body_at[record + 1]].tobytes()
 
 
-def decode(lines: Lines, is_record: bool = False, heads: bool = False) -> Records:
+def decode(lines: Lines, is_record: bool = False, heads: bool = False) -> TrailRecords:
     """The records of some lines. ``is_record``: all of them are one record. ``heads``: without columns, and without the
     problems of what is printed."""
-    return _Decoder(lines, is_record, heads).records()
+    return _RecordDecoder(lines, is_record, heads).records()
 
 
 def text_of(printed: bytes) -> str:
@@ -260,7 +245,7 @@ def add_faults(
         faults.append(Fault(one if record is None else int(record[one]), code, template.format(*shown), name))
 
 
-class _Decoder:
+class _RecordDecoder:
     def __init__(self, lines: Lines, is_record: bool, heads: bool) -> None:
         self.lines, self.is_record, self.heads = lines, is_record, heads
         self.count = len(lines.begin)
@@ -285,7 +270,7 @@ class _Decoder:
         row[record] = np.arange(len(record))
         return values.take(pa.array(row, mask=row < 0))
 
-    def records(self) -> Records:
+    def records(self) -> TrailRecords:
         lines, count = self.lines, self.count
         start, stop, only_rule = self._bounds()
         line, at = self.of(Role.RECORD)
@@ -303,7 +288,7 @@ class _Decoder:
         is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
         rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
         self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
-        out = Records(
+        out = TrailRecords(
             lines=lines,
             shape=np.zeros(count, np.int8),
             start=start,
@@ -364,7 +349,7 @@ class _Decoder:
 
     # --- header -------------------------------------------------------------------------------------------------------
 
-    def _header_block(self, out: Records) -> None:
+    def _header_block(self, out: TrailRecords) -> None:
         """The fields of the header block: for each record the first of each label. Each text of a line is read once."""
         found, record = self.of(Role.HEADER)
         codes, code = np.unique(self.lines.code[found.line], return_inverse=True)
@@ -388,7 +373,7 @@ class _Decoder:
         for mine, values in reversed(times):
             out.io_time = pc.coalesce(self.texts(record[mine[::-1]], values[::-1]), out.io_time)
 
-    def _enter(self, out: Records, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
+    def _enter(self, out: TrailRecords, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
         """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
         are two."""
         wrong = (decimal != MISSING) & (decimal != values)
@@ -401,7 +386,7 @@ class _Decoder:
         said = f"{name} is printed as {{}}, then as {{}}"
         self.fault(first != values, said, first, values, name=name, record=record)
 
-    def _header_tokens(self, out: Records) -> tuple[dict[str, Ints], dict[str, Ints]]:
+    def _header_tokens(self, out: TrailRecords) -> tuple[dict[str, Ints], dict[str, Ints]]:
         """The numbers that header tokens state, which fill those that are not printed; and their lengths. MISSING for
         records without them."""
         lines, (tokens, record) = self.lines, self.of(Role.HEADER_TOKEN)
@@ -431,7 +416,7 @@ class _Decoder:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def _body(self, out: Records) -> None:
+    def _body(self, out: TrailRecords) -> None:
         """The data: hex below the record, else of a file header its groups and tokens."""
         lines = self.lines
         out.body, out.body_at = lines.bytes_of(lines.record, self.count, Role.BODY)
@@ -462,7 +447,7 @@ class _Decoder:
         for line, number, info, length in zip(*columns, strict=True):
             yield line, bytes([number & 255, info & 255]) + (int(length) & 0xFFFF).to_bytes(2, "big")
 
-    def _texts(self, out: Records) -> None:
+    def _texts(self, out: TrailRecords) -> None:
         """The lines of definitions, and the trail file that a report names."""
         lines = self.lines
         rows = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
@@ -474,7 +459,7 @@ class _Decoder:
         paths = zip(of.tolist(), trail["trail"].to_pylist(), strict=True)
         out.trail = {record: text_of(path) for record, path in paths if path}
 
-    def _columns(self, out: Records) -> None:
+    def _columns(self, out: TrailRecords) -> None:
         """The lines of columns, and the bytes below them."""
         lines, (found, record) = self.lines, self.of(Role.COLUMN)
         index, index_hex = found.numbers("index"), found.numbers("index_hex", True)
@@ -506,7 +491,7 @@ class _Decoder:
 
     # --- shapes, tokens -----------------------------------------------------------------------------------------------
 
-    def _shapes(self, out: Records, only_rule: Bools) -> None:
+    def _shapes(self, out: TrailRecords, only_rule: Bools) -> None:
         lacks = _lacking(out).any(axis=1) | ~(out.values != MISSING).any(axis=1)
         out.shape[~as_array(out.operation.is_valid()) & lacks] = MALFORMED
         for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
@@ -514,14 +499,14 @@ class _Decoder:
         out.shape[only_rule] = NO_RECORD
         self.fault(out.shape == MALFORMED, NOT_COMPLETE, code=Problem.MALFORMED)
 
-    def _tokens(self, out: Records) -> None:
+    def _tokens(self, out: TrailRecords) -> None:
         """Tokens of lines ``TokenID`` and of token areas; name-value pairs of user tokens."""
         owner = self.lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
         user: dict[int, list[tuple[str, str]]] = {}
         pairs, at = self.of(Role.USER_PAIR)
         for record, name, value in zip(at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True):
             user.setdefault(record, []).append((text_of(name), text_of(value)))
-        rows: list[tuple[int, Token]] = []
+        rows: list[tuple[int, TrailToken]] = []
         missing = np.zeros(self.count, np.int64)
         for record, area in self._areas(owner, Role.GGS, Role.TOKEN_HEX):
             tokens, missing[record] = walk_tokens(area)
@@ -562,7 +547,9 @@ class _Decoder:
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check(self, out: Records, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints]) -> None:
+    def _check(
+        self, out: TrailRecords, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints]
+    ) -> None:
         """The problems of records that are not malformed: header, times, header token, data."""
         good = out.shape <= FILE_HEADER
         named = good & as_array(out.operation.is_valid())
@@ -605,7 +592,7 @@ class _Decoder:
         for what, some in (("Name", _undecodable(out.name)), ("definition", unreadable)):
             self.fault(np.isin(np.arange(self.count), some), f"{what} is not UTF-8", code=Problem.CHARSET)
 
-    def _conflicts(self, out: Records, some: Bools) -> dict[int, str]:
+    def _conflicts(self, out: TrailRecords, some: Bools) -> dict[int, str]:
         """Record types whose number contradicts their printed name."""
         rows = np.flatnonzero(some)
         names = out.operation.take(pa.array(rows)).to_pylist()
@@ -613,7 +600,7 @@ class _Decoder:
         found = {row: _type_conflict(number, name) for row, number, name in numbered}
         return {row: said for row, said in found.items() if said is not None}
 
-    def _lengths(self, out: Records, good: Bools, parts: dict[str, Ints]) -> None:
+    def _lengths(self, out: TrailRecords, good: Bools, parts: dict[str, Ints]) -> None:
         whole, trailer, data = parts["G"], parts["Z"], np.maximum(parts["D"], 0)
         inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
         there = good & (whole != MISSING) & (parts["H"] != MISSING)
@@ -623,7 +610,7 @@ class _Decoder:
         wrong = there & (out.length != MISSING) & (data != out.length)
         self.fault(wrong, "Len is {}, header token D has length {}", out.length, data)
 
-    def _data(self, out: Records, good: Bools) -> None:
+    def _data(self, out: TrailRecords, good: Bools) -> None:
         """Data that are shown only in part, or longer than they should be."""
         length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
         have = np.diff(out.body_at)
@@ -653,7 +640,7 @@ class _Decoder:
         self.fault(wrong, said, *of, code=Problem.TRUNCATED, record=columns.record)
 
 
-def check_indicator(records: Records, some: Bools) -> None:
+def check_indicator(records: TrailRecords, some: Bools) -> None:
     """Adds the problem of the first byte of headers."""
     indicator = records.column("Hdr-Ind")
     wrong = some & (indicator != MISSING) & (indicator != ord("E"))
@@ -760,7 +747,7 @@ def _info(tokens: Fields) -> Ints:
     return np.maximum(np.maximum(tokens.numbers("info", True), tokens.numbers("other_info", True)), 0)
 
 
-def _lacking(out: Records) -> Bools:
+def _lacking(out: TrailRecords) -> Bools:
     """Which of the fields of a complete header block each record lacks: those of _BLOCK, and AuditRBA."""
     block = out.values[:, [_NUMBER[name] for name in _BLOCK]] == MISSING
     rba = (out.column("AuditRBA") == MISSING) & (out.column("TDR index") == MISSING)

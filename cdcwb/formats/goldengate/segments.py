@@ -16,10 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.goldengate.facts import Reading, RecordFacts, facts_of
+from cdcwb.formats.goldengate.facts import RecordFacts, RecordSettings, facts_of
 from cdcwb.formats.goldengate.lines import Role, parse
-from cdcwb.formats.goldengate.records import FILE_HEADER, MALFORMED, NO_RECORD, NOT_COMPLETE, Records, decode, text_of
-from cdcwb.formats.records import GAP_PIECE, WINDOW, Reason, Segments, Stream
+from cdcwb.formats.goldengate.records import (
+    FILE_HEADER,
+    MALFORMED,
+    NO_RECORD,
+    NOT_COMPLETE,
+    TrailRecords,
+    decode,
+    text_of,
+)
+from cdcwb.formats.records import GAP_PIECE, WINDOW, Segments, Stream, UnparsedReason
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
@@ -42,24 +50,26 @@ class TextWindow(Segments):
     """Segments of a text, with its ``records`` and their ``facts``; ``chosen``: the numbers of those that are segments,
     in order. The others follow the window."""
 
-    records: Records
+    records: TrailRecords
     facts: RecordFacts
     chosen: Ints
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _TextSpan:
     """Records of ``[at, at + limit)``; those that begin before ``limit`` are complete. ``start``: the first of them at
     which a split may begin, -1 for none."""
 
     at: int
     limit: int
-    records: Records
+    records: TrailRecords
     facts: RecordFacts
     start: int
 
 
-def windows(stream: Stream, start: int, stop: int, reading: Reading, *, heads: bool = False) -> Iterator[TextWindow]:
+def windows(
+    stream: Stream, start: int, stop: int, reading: RecordSettings, *, heads: bool = False
+) -> Iterator[TextWindow]:
     """The windows from ``start``, where a split begins, to the first start of a split at or after ``stop``. ``heads``:
     what :func:`cdcwb.formats.goldengate.records.decode` leaves out."""
     if start >= min(stop, stream.length):
@@ -72,7 +82,7 @@ def windows(stream: Stream, start: int, stop: int, reading: Reading, *, heads: b
             return
 
 
-def first_start(stream: Stream, start: int, stop: int, reading: Reading) -> int:
+def first_start(stream: Stream, start: int, stop: int, reading: RecordSettings) -> int:
     """The first byte at or after ``start`` at which a split may begin; ``stop`` if there is none before it."""
     first = max(start - _BEFORE, 0)
     for piece in _pieces(stream, first, start, reading, 2 * _BEFORE, is_start=first == 0, heads=True):
@@ -84,8 +94,8 @@ def first_start(stream: Stream, start: int, stop: int, reading: Reading) -> int:
 
 
 def _pieces(
-    stream: Stream, at: int, border: int, reading: Reading, size: int, *, is_start: bool, heads: bool
-) -> Iterator[_Piece]:
+    stream: Stream, at: int, border: int, reading: RecordSettings, size: int, *, is_start: bool, heads: bool
+) -> Iterator[_TextSpan]:
     """Consecutive pieces from ``at`` on. ``border``: starts of splits are searched from here on; ``is_start``: a split
     begins at ``at``, otherwise what the first record is cannot be known."""
     is_closed = is_start
@@ -106,13 +116,15 @@ def _pieces(
             closes[:1] = False
         before = np.append(is_closed, closes[:-1])[: len(rows)]
         able = np.flatnonzero(facts.starts[rows] & before & (at + records.start[rows] >= max(border, at + 1)))
-        yield _Piece(at, limit, records, facts, int(rows[able[0]]) if len(able) else -1)
+        yield _TextSpan(at, limit, records, facts, int(rows[able[0]]) if len(able) else -1)
         if len(rows):
             is_closed = bool(closes[-1])
         at, is_start = at + limit, True
 
 
-def _read(stream: Stream, at: int, size: int, reading: Reading, heads: bool) -> tuple[Records, RecordFacts, int]:
+def _read(
+    stream: Stream, at: int, size: int, reading: RecordSettings, heads: bool
+) -> tuple[TrailRecords, RecordFacts, int]:
     """The records from ``at`` on, and the byte up to which they are complete."""
     if reading.raw:
         from cdcwb.formats.goldengate.trail import read_frames
@@ -133,7 +145,7 @@ def _read(stream: Stream, at: int, size: int, reading: Reading, heads: bool) -> 
     return records, facts, int(able[-1])
 
 
-def _read_text(stream: Stream, at: int, size: int, heads: bool) -> tuple[Records, bool, int]:
+def _read_text(stream: Stream, at: int, size: int, heads: bool) -> tuple[TrailRecords, bool, int]:
     """The records of the complete lines from ``at`` on, whether the stream ends with them, and the end of the lines."""
     text = stream.read(at, at + size)
     is_end = at + len(text) == stream.length
@@ -145,7 +157,7 @@ def _read_text(stream: Stream, at: int, size: int, heads: bool) -> tuple[Records
     return decode(parse(text, inside), heads=heads), is_end, len(text)
 
 
-def _window(stream: Stream, piece: _Piece, limit: int) -> TextWindow:
+def _window(stream: Stream, piece: _TextSpan, limit: int) -> TextWindow:
     """The segments of a piece before ``limit``."""
     records, at = piece.records, piece.at
     rows = np.flatnonzero((records.start < limit) & (records.shape != NO_RECORD))
@@ -179,9 +191,9 @@ def _window(stream: Stream, piece: _Piece, limit: int) -> TextWindow:
     )
 
 
-def _reasons(records: Records, low: Ints, high: Ints, shape: npt.NDArray[np.int8]) -> dict[int, Reason]:
+def _reasons(records: TrailRecords, low: Ints, high: Ints, shape: npt.NDArray[np.int8]) -> dict[int, UnparsedReason]:
     """Why text is not a record. Notes are a problem; blank lines, rules, prompts and Logdump's own notes are not."""
-    reasons: dict[int, Reason] = {}
+    reasons: dict[int, UnparsedReason] = {}
     gaps = np.flatnonzero(shape > FILE_HEADER)
     if not len(gaps):
         return reasons
@@ -193,13 +205,13 @@ def _reasons(records: Records, low: Ints, high: Ints, shape: npt.NDArray[np.int8
     first = np.searchsorted(unparsed, low[gaps])
     for gap, at in zip(gaps.tolist(), first.tolist(), strict=True):
         if shape[gap] == MALFORMED:
-            reasons[gap] = Reason(Problem.MALFORMED, NOT_COMPLETE)
+            reasons[gap] = UnparsedReason(Problem.MALFORMED, NOT_COMPLETE)
         elif at < len(unparsed) and unparsed[at] < high[gap]:
             line = int(np.searchsorted(lines.at, unparsed[at]))
             text = text_of(lines.plain[lines.first[line] : lines.last[line]][:60].tobytes())
-            reasons[gap] = Reason(Problem.NOTE, f"text that is not a record: {text!r}")
+            reasons[gap] = UnparsedReason(Problem.NOTE, f"text that is not a record: {text!r}")
         else:
-            reasons[gap] = Reason(None, _FILLER)
+            reasons[gap] = UnparsedReason(None, _FILLER)
     return reasons
 
 

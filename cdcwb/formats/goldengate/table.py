@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.goldengate import contents
-from cdcwb.formats.goldengate.contents import Bools, Bytes, Cells, Form, Half, Ints, Order
+from cdcwb.formats.goldengate.contents import BodyLayout, Bools, Bytes, ColumnSpans, Half, Ints, Order
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.facts import Head, RecordFacts
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding
 from cdcwb.formats.goldengate.plan import Bodies, forms_of
-from cdcwb.formats.goldengate.records import Records
+from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.formats.goldengate.values import decoded, texts
 from cdcwb.formats.goldengate.versions import Version
 from cdcwb.model import Problem
@@ -87,7 +87,13 @@ def _columns(group: Ints, index: Ints, definitions: Definitions, put: Sequence[P
 
 
 def read_images(
-    buffer: Bytes, cells: Cells, group: Ints, definitions: Definitions, charset: str, order: Order, put: Sequence[Put]
+    buffer: Bytes,
+    cells: ColumnSpans,
+    group: Ints,
+    definitions: Definitions,
+    charset: str,
+    order: Order,
+    put: Sequence[Put],
 ) -> Images:
     """The images of records from the cells of their bodies.
 
@@ -128,7 +134,13 @@ def read_images(
 
 
 def _decoded(
-    buffer: Bytes, cells: Cells, columns: Sequence[_Column], number: Ints, pool: TextPool, charset: str, order: Order
+    buffer: Bytes,
+    cells: ColumnSpans,
+    columns: Sequence[_Column],
+    number: Ints,
+    pool: TextPool,
+    charset: str,
+    order: Order,
 ) -> tuple[Ints, list[tuple[int, Problem, str]]]:
     """All values of some bodies as text: the index of each in the pool (-1: invalid bytes, which are in no image), and
     problems as (record, code, sentence). ``number``: the column of each cell."""
@@ -165,7 +177,7 @@ class RowImages:
 
     def __init__(
         self,
-        records: Records,
+        records: TrailRecords,
         facts: RecordFacts,
         heads: Mapping[int, Head],
         *,
@@ -183,7 +195,7 @@ class RowImages:
         self._is_big = np.array([one.order == "big" for one in bodies], bool)[file]
         self._is_known = np.array([one.is_known for one in bodies], bool)[file] | self._bare
         self._forms = forms_of(facts.io, np.array([one.prefix for one in bodies], np.int64)[file])
-        self._is_row = imaged & (self._forms != Form.OPAQUE)
+        self._is_row = imaged & (self._forms != BodyLayout.OPAQUE)
         self._buffer, self._start, self._stop = records.body, records.body_at[:-1].copy(), records.body_at[1:].copy()
         self._join()
         is_complete = self._stop - self._start >= records.length
@@ -196,9 +208,11 @@ class RowImages:
         made: dict[int, bytes] = {}
         printed = np.bincount(columns.record[columns.stop > columns.start], minlength=len(records))
         size = self._stop - self._start
-        for one in np.flatnonzero((printed > 0) & (size < records.length) & (self._forms != Form.OPAQUE)).tolist():
+        for one in np.flatnonzero(
+            (printed > 0) & (size < records.length) & (self._forms != BodyLayout.OPAQUE)
+        ).tolist():
             order: Order = "big" if self._bare[one] or self._is_big[one] else "little"
-            body = _of_columns(records, one, order, Form(int(self._forms[one])))
+            body = _of_columns(records, one, order, BodyLayout(int(self._forms[one])))
             if len(body) > size[one]:
                 made[one] = body
         for one, head in self._heads.items():
@@ -211,7 +225,7 @@ class RowImages:
         if made:
             self._buffer = np.concatenate([records.body, np.frombuffer(b"".join(made.values()), np.uint8)])
 
-    def cells(self, rows: Ints, order: Order) -> Cells:
+    def cells(self, rows: Ints, order: Order) -> ColumnSpans:
         """The columns of some records whose data have this byte order; those without images have none."""
         start = np.where((self._is_row & self._is_known)[rows], self._start[rows], -1)
         skip = np.maximum(self._records.column("SyskeyLen")[rows], 0)
@@ -247,7 +261,7 @@ class RowImages:
             for name in ("before", "after", "key"):
                 batch.put(name, getattr(images, name), None if chosen.all() else some)
 
-    def _large_objects(self, rows: Ints, cells: Cells) -> list[Put]:
+    def _large_objects(self, rows: Ints, cells: ColumnSpans) -> list[Put]:
         """The values of large objects, joined from fragments."""
         out: list[Put] = []
         with_lobs = [one for one, head in self._heads.items() if head.lobs]
@@ -268,7 +282,7 @@ class RowImages:
         return out
 
 
-def _of_columns(records: Records, record: int, order: Order, form: Form) -> bytes:
+def _of_columns(records: TrailRecords, record: int, order: Order, form: BodyLayout) -> bytes:
     """The data of a record from its separately printed columns. A column without bytes, or with truncated bytes, is
     left out. For a form of two images, columns of a key and before image make the before image."""
     columns = records.columns

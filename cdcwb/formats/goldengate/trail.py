@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, Token, file_header, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, TrailToken, file_header, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import METADATA, Reading
+from cdcwb.formats.goldengate.facts import METADATA, RecordSettings
 from cdcwb.formats.goldengate.layout import BY_INDEX, GHDR_FIXED, HEADER_TOKENS, IO_TYPES
 from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.plan import Bodies
@@ -30,14 +30,14 @@ from cdcwb.formats.goldengate.records import (
     NO_COLUMNS,
     RECORD,
     TOKENS_TRUNCATED,
-    Records,
     Tokens,
+    TrailRecords,
     add_faults,
     check_indicator,
     header_numbers,
 )
-from cdcwb.formats.goldengate.tree import Shown, Tree, header_token, token_area, user_area
-from cdcwb.formats.records import Reason, Stream
+from cdcwb.formats.goldengate.tree import PrintedBytes, Tree, header_token, token_area, user_area
+from cdcwb.formats.records import Stream, UnparsedReason
 from cdcwb.model import Problem
 
 __all__ = ["dissect_frame", "read_frames", "valid_frames"]
@@ -113,7 +113,7 @@ def valid_frames(head: bytes) -> tuple[int, Order]:
     return len(is_big), "big" if 2 * np.count_nonzero(is_big) >= len(is_big) else "little"
 
 
-def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, Ints, dict[int, Reason]]:
+def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, Ints, dict[int, UnparsedReason]]:
     """The records that begin before ``size``, the end of each with the repair records that follow it, and why bytes are
     not a record, by the first of them. ``is_end``: the last file ends with ``data``, otherwise there are at least
     64 KiB after ``size``."""
@@ -122,7 +122,7 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
     repairs = ((data[found.start] == _G) & (data[found.start + 1] == _REPAIR)).tolist()
     rows: list[int] = []
     reach: list[int] = []
-    gaps: dict[int, Reason] = {}
+    gaps: dict[int, UnparsedReason] = {}
     firsts, edges = frozenset(begins.tolist()), [*begins.tolist(), len(data)]
     good = [*found.start[found.whole].tolist(), len(data)]
     at, row, is_big = 0, 0, True
@@ -131,7 +131,7 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
         row = bisect_left(starts, at, row)
         there = row < len(starts) and starts[row] == at
         if there and whole[row] and repairs[row]:
-            gaps[at] = Reason(None, "repair record (info 3), which has no change")
+            gaps[at] = UnparsedReason(None, "repair record (info 3), which has no change")
             at = ends[row]
             if reach and not is_first:
                 reach[-1] = at
@@ -152,7 +152,7 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
     return found.of(np.array(rows, np.int64)), np.array(reach, np.int64), gaps
 
 
-def _overrun(data: Bytes, found: _Frames, row: int) -> Reason:
+def _overrun(data: Bytes, found: _Frames, row: int) -> UnparsedReason:
     """Why the tokens of a record do not fill it."""
     start, cut, end = int(found.start[row]), int(found.cut[row]), int(found.start[row] + found.size[row]) - _HEAD
     header = int(found.span[_H, row, 1] - found.span[_H, row, 0])
@@ -164,27 +164,33 @@ def _overrun(data: Bytes, found: _Frames, row: int) -> Reason:
         )
     else:
         sentence = f"expected a token H, D, T, U or Z at byte {cut - start} of the record, found x{data[cut]:02x}"
-    return Reason(Problem.MALFORMED, sentence)
+    return UnparsedReason(Problem.MALFORMED, sentence)
 
 
-def _wrong(data: Bytes, is_big: bool, is_first: bool) -> Reason:
+def _wrong(data: Bytes, is_big: bool, is_first: bool) -> UnparsedReason:
     """Why no record begins with these bytes, the rest of a file."""
     if data[0] != _G and not (is_first and data[0] == _F):
         joined = "; files that were joined have to be given one by one" if data[0] == _F else ""
-        return Reason(Problem.MALFORMED, f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}")
+        return UnparsedReason(
+            Problem.MALFORMED, f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}"
+        )
     if len(data) < _LEAST:
-        return Reason(Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}")
+        return UnparsedReason(Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}")
     size = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little")
     if size < _LEAST:
-        return Reason(Problem.MALFORMED, f"expected a record of at least {_LEAST} bytes, found a length of {size}")
+        return UnparsedReason(
+            Problem.MALFORMED, f"expected a record of at least {_LEAST} bytes, found a length of {size}"
+        )
     if size > len(data):
-        return Reason(Problem.TRUNCATED, f"expected a record of {size} bytes, found {len(data)} to the end of the file")
+        return UnparsedReason(
+            Problem.TRUNCATED, f"expected a record of {size} bytes, found {len(data)} to the end of the file"
+        )
     trailer = data[size - _HEAD : size].tobytes()
     expected = f"expected the trailer Z (x5a) with the length {size} at byte {size - _HEAD} of the record"
-    return Reason(Problem.MALFORMED, f"{expected}, found {trailer.hex(' ')}")
+    return UnparsedReason(Problem.MALFORMED, f"{expected}, found {trailer.hex(' ')}")
 
 
-def read_frames(stream: Stream, at: int, size: int) -> tuple[Records, bool]:
+def read_frames(stream: Stream, at: int, size: int) -> tuple[TrailRecords, bool]:
     """The records of ``[at, at + size)``, and whether the stream ends with them; those that begin later belong to the
     next bytes. ``at``: the beginning of a record, or any byte from which on one is searched. Never raises."""
     data = stream.read(at, at + size + _MOST)
@@ -201,13 +207,13 @@ def read_frames(stream: Stream, at: int, size: int) -> tuple[Records, bool]:
     return records, is_end
 
 
-def _is_named(records: Records, row: int) -> bool:
+def _is_named(records: TrailRecords, row: int) -> bool:
     """Whether the first record of a file is a header that gives its name or number."""
     fields = file_header(records.data(row)) if records.shape[row] == FILE_HEADER else {}
     return "FileSeqno" in fields or "FileName" in fields
 
 
-def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
+def _records(data: Bytes, frames: _Frames, rba: Ints) -> TrailRecords:
     """Records in arrays. ``rba``: their offsets in the trail file."""
     count, (h, d, t, u) = len(frames.start), frames.span
     is_file = data[frames.start] == _F
@@ -230,7 +236,7 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> Records:
     types = pa.array([IO_TYPES[one].name.encode() if one in IO_TYPES else None for one in range(256)] + [b"FileHeader"])
     body, body_at = content_of(gather(pa.binary(), data, d[:, 0], d[:, 1], None))
     none = pa.nulls(count, pa.binary())
-    records = Records(
+    records = TrailRecords(
         lines=replace(parse(data[:0]), source=data),
         shape=np.where(is_file, FILE_HEADER, RECORD).astype(np.int8),
         start=frames.start,
@@ -278,9 +284,9 @@ def _names(data: Bytes, header: Ints, named: Bools) -> pa.Array:
     return pa.array(names, pa.binary()).take(coded.indices)
 
 
-def _add_tokens(records: Records, data: Bytes, area: Ints, is_big: Bools) -> None:
+def _add_tokens(records: TrailRecords, data: Bytes, area: Ints, is_big: Bools) -> None:
     """The tokens in areas of id, info, length and value."""
-    rows: list[tuple[int, Token]] = []
+    rows: list[tuple[int, TrailToken]] = []
     missing = np.zeros(len(records), np.int64)
     for row in np.flatnonzero(area[:, 1] > area[:, 0]).tolist():
         order: Order = "big" if is_big[row] else "little"
@@ -290,7 +296,7 @@ def _add_tokens(records: Records, data: Bytes, area: Ints, is_big: Bools) -> Non
     records.tokens = Tokens.of(rows)
 
 
-def _check(records: Records, is_record: Bools) -> None:
+def _check(records: TrailRecords, is_record: Bools) -> None:
     """The problems of headers."""
     size, length = records.column("RecLength"), records.length
     said = "the header has no plausible time in either byte order: its numbers are not known"
@@ -304,7 +310,7 @@ def _check(records: Records, is_record: Bools) -> None:
 # --- one record -------------------------------------------------------------------------------------------------------
 
 
-def dissect_frame(record: bytes, definition: Definition | None, bodies: Bodies, reading: Reading) -> Field:
+def dissect_frame(record: bytes, definition: Definition | None, bodies: Bodies, reading: RecordSettings) -> Field:
     """The field tree of a record that checks out. Children cover their node without holes, in byte order."""
     data = np.frombuffer(record, np.uint8)
     frames = _frames(data, np.zeros(1, np.int64))
@@ -322,12 +328,12 @@ def dissect_frame(record: bytes, definition: Definition | None, bodies: Bodies, 
     return _named_gaps(tree.text.field(tree.name, 0, len(record), None, tree.meaning, children=fields), *gap)
 
 
-def _part(record: bytes, start: int, stop: int) -> Shown:
+def _part(record: bytes, start: int, stop: int) -> PrintedBytes:
     """Bytes ``[start, stop)`` of a record as they are."""
-    return Shown(record, record[start:stop], range(start, stop + 1), 1)
+    return PrintedBytes(record, record[start:stop], range(start, stop + 1), 1)
 
 
-def _token(text: Shown, at: int, stop: int, inner: Iterable[Field], is_big: bool) -> Field:
+def _token(text: PrintedBytes, at: int, stop: int, inner: Iterable[Field], is_big: bool) -> Field:
     """The field of a token of the record; of G and F only their first bytes."""
     letter, order = chr(text.record[at]), "big" if is_big else "little"
     end = at + _HEAD if letter in "GF" else stop

@@ -15,17 +15,17 @@ import numpy as np
 
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate import contents, layout
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, Form, Half, Order
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, BodyLayout, Half, Order
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import DDL, Reading, facts_of
+from cdcwb.formats.goldengate.facts import DDL, RecordSettings, facts_of
 from cdcwb.formats.goldengate.layout import FIELDS, IO_TYPES, field_meaning, shown
 from cdcwb.formats.goldengate.lines import LABELS, SINKS, Role, matched, parse
 from cdcwb.formats.goldengate.plan import Bodies, forms_of
-from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, Records, decode, header_values, text_of
+from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, TrailRecords, decode, header_values, text_of
 from cdcwb.formats.goldengate.values import value_of
 from cdcwb.model import Problem
 
-__all__ = ["Shown", "Tree", "dissect", "header_token", "token_area", "user_area"]
+__all__ = ["PrintedBytes", "Tree", "dissect", "header_token", "token_area", "user_area"]
 
 _GAP: Final = "white space, labels and text between hex digits"
 _UNPARSED: Final = "a line that cannot be parsed"
@@ -85,7 +85,10 @@ _GROUPS: Final = {
 
 
 def dissect(
-    record: bytes, definition: Definition | None = None, bodies: Bodies | None = None, reading: Reading | None = None
+    record: bytes,
+    definition: Definition | None = None,
+    bodies: Bodies | None = None,
+    reading: RecordSettings | None = None,
 ) -> Field:
     """The field tree of the text of one record.
 
@@ -96,10 +99,10 @@ def dissect(
     records = decode(parse(np.frombuffer(record, np.uint8), is_record=True), is_record=True)
     if not len(records):
         return Field("record", 0, len(record), record, None, "no text")
-    return Tree(record, records, definition, bodies or Bodies(), reading or Reading()).field()
+    return Tree(record, records, definition, bodies or Bodies(), reading or RecordSettings()).field()
 
 
-class Shown:
+class PrintedBytes:
     """Bytes that a record's text has, from which fields are made: those of the text, or those that some of its lines
     print as hex. ``starts``: where the text of each begins, and the end after the last one; ``width``: its length."""
 
@@ -143,16 +146,21 @@ class Tree:
     """The fields of one record."""
 
     def __init__(
-        self, record: bytes, records: Records, definition: Definition | None, bodies: Bodies, reading: Reading
+        self,
+        record: bytes,
+        records: TrailRecords,
+        definition: Definition | None,
+        bodies: Bodies,
+        reading: RecordSettings,
     ) -> None:
         self.record, self.records, self.lines = record, records, records.lines
-        self.text = Shown(record, record, range(len(record) + 1), 1)
+        self.text = PrintedBytes(record, record, range(len(record) + 1), 1)
         self.definition, self.charset = definition, reading.charset
         self.bare = bool(facts_of(records, reading).nonstop[0])
         self.order: Order = "big" if self.bare else bodies.order
         self.is_known = self.bare or bodies.is_known
         self.io = int(records.io_types()[0])
-        self.form = Form(int(forms_of(np.array([self.io]), bodies.prefix)[0]))
+        self.form = BodyLayout(int(forms_of(np.array([self.io]), bodies.prefix)[0]))
         self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
         known = IO_TYPES.get(self.io)
         printed = records.operation[0].as_py()
@@ -201,7 +209,7 @@ class Tree:
         value = text_of(self.record[start:stop]) if value is None else value
         return self.text.field(name, start, stop, value, meaning, quiet=quiet)
 
-    def hex(self, some: Sequence[int], role: Role) -> Shown:
+    def hex(self, some: Sequence[int], role: Role) -> PrintedBytes:
         """The bytes that lines of a role print."""
         lines, data, starts, end = self.lines, b"", [], 0
         for line in some:
@@ -210,7 +218,7 @@ class Tree:
                 digits = [at for at in range(*self.span(line)) if lines.plain[at] != 32]
                 starts += digits[: 2 * len(printed) : 2]
                 data, end = data + printed, int(lines.at[line + 1])
-        return Shown(self.record, data, [*starts, end], 2)
+        return PrintedBytes(self.record, data, [*starts, end], 2)
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
@@ -299,7 +307,7 @@ class Tree:
         solid = [line for line in some if self.lines.role[line] not in (Role.BLANK, Role.UNKNOWN)]
         return self.text.field(name, self.span(some[0])[0], self.span(solid[-1])[1], value, meaning, problem, of)
 
-    def printed_column(self, block: list[int], data: Shown) -> Field:
+    def printed_column(self, block: list[int], data: PrintedBytes) -> Field:
         """A column that is printed by itself."""
         columns = self.records.columns
         at = int(np.flatnonzero(columns.line == block[0])[0])
@@ -313,7 +321,7 @@ class Tree:
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
         return self.block(self.column_name(index), block, value, meaning, problem, children)
 
-    def token(self, role: Role, block: list[int], data: Shown) -> Field:
+    def token(self, role: Role, block: list[int], data: PrintedBytes) -> Field:
         """A token of the header, of the record or of a file header."""
         fields = self.lines.fields[role]
         at = int(np.flatnonzero(fields.line == block[0])[0])
@@ -337,7 +345,7 @@ class Tree:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def data(self, data: Shown) -> Iterator[Field]:
+    def data(self, data: PrintedBytes) -> Iterator[Field]:
         """The fields of the record's data."""
         if self.shape == FILE_HEADER:
             for group, tokens in contents.header_groups(data.data):
@@ -347,12 +355,12 @@ class Tree:
             for item in contents.items_of(data.data, self.charset):
                 meaning = f"{item.code}: {layout.DDL_ITEMS.get(item.code, 'an unknown item')}"
                 yield data.field(item.code, item.start, item.stop, item.value, meaning, _truncated(not item.whole))
-        elif self.form is Form.OPAQUE:
+        elif self.form is BodyLayout.OPAQUE:
             yield data.field("bytes", 0, len(data), data.data.hex(), "data that is not a row")
         else:
             yield from self.row(data)
 
-    def row(self, data: Shown) -> Iterator[Field]:
+    def row(self, data: PrintedBytes) -> Iterator[Field]:
         """The system key and the columns of a body."""
         side, skip, width = int(self.records.side[0]), max(self.values.get("SyskeyLen", 0), 0), self.form.width
         start, stop, forms, skips = np.array([[0], [len(data)], [self.form], [skip]])
@@ -396,7 +404,7 @@ class Tree:
         return f"c{index}" if self.definition is None else self.definition.name(index)
 
     def column(
-        self, data: Shown, start: int, stop: int, index: int
+        self, data: PrintedBytes, start: int, stop: int, index: int
     ) -> tuple[list[Field], str | None, str, Problem | None]:
         """Null indicator and value of one column; its text (None: NULL), meaning and problem."""
         raw = data.data[start:stop]
@@ -431,7 +439,7 @@ def _truncated(is_truncated: bool) -> Problem | None:
 
 
 def _token(
-    data: Shown, token: contents.Token, value: str | None, meaning: str, children: Iterable[Field] = ()
+    data: PrintedBytes, token: contents.TrailToken, value: str | None, meaning: str, children: Iterable[Field] = ()
 ) -> Field:
     """A field over a token in a token area."""
     is_truncated = _truncated(len(token.value) < token.length)
@@ -447,7 +455,7 @@ def _token_value(number: int, name: str, value: bytes) -> tuple[str, str]:
     return text.replace("\0", " ") if is_readable else value.hex(), meaning
 
 
-def token_area(data: Shown) -> Iterator[Field]:
+def token_area(data: PrintedBytes) -> Iterator[Field]:
     """Consecutive tokens: id, info, length and value each."""
     for token in contents.walk_tokens(data.data)[0]:
         at, token.name = token.start, layout.token_name(token.id)
@@ -461,7 +469,7 @@ def token_area(data: Shown) -> Iterator[Field]:
         yield _token(data, token, text, meaning, children)
 
 
-def user_area(data: Shown) -> Iterator[Field]:
+def user_area(data: PrintedBytes) -> Iterator[Field]:
     """User tokens: name and value, each ended by a NUL."""
     ends = [at + 1 for at, byte in enumerate(data.data) if byte == 0]
     starts = [0, *ends[1::2]]
@@ -470,7 +478,7 @@ def user_area(data: Shown) -> Iterator[Field]:
         yield data.field(name, start, stop, value, "user token: name and value, each ended by a NUL")
 
 
-def header_token(data: Shown) -> Iterator[Field]:
+def header_token(data: PrintedBytes) -> Iterator[Field]:
     """The header token, number by number."""
     order, moment, values = header_values(data.data)
     if order is None:

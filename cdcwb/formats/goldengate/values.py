@@ -27,12 +27,12 @@ from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
-    "Texts", "Value", "arrow_type", "column_types", "decoded", "texts", "typed_rows", "typed_texts", "value_of",
-    "wanted_for",
+    "BodyValue", "ColumnTexts", "arrow_type", "column_types", "decoded", "texts", "typed_rows", "typed_texts",
+    "value_of", "wanted_for",
 ]  # fmt: skip
 
 
-class Value(NamedTuple):
+class BodyValue(NamedTuple):
     """One value. ``problem``: its error, or None."""
 
     text: str
@@ -40,7 +40,7 @@ class Value(NamedTuple):
     sentence: str = ""
 
 
-class Texts(NamedTuple):
+class ColumnTexts(NamedTuple):
     """The values of a column: ``array`` of strings, null for SQL NULL; ``problems`` as (index in the array, code,
     sentence)."""
 
@@ -50,7 +50,7 @@ class Texts(NamedTuple):
 
 def texts(
     buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str = "utf-8", order: Order = "little"
-) -> Texts:
+) -> ColumnTexts:
     """The values ``[start, stop)`` of a buffer, all of columns with the same coding, as text. ``is_null``: whether the
     value is SQL NULL. ``order`` is that of the length of a text, ``charset`` the database's, by Python's name.
     """
@@ -60,18 +60,18 @@ def texts(
     parts = values.parts() or [pa.nulls(len(start), pa.string())]
     array = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
     if array.null_count == np.count_nonzero(is_null):
-        return Texts(array, [])
+        return ColumnTexts(array, [])
     is_unread = values.there & as_array(array.is_null())
     others = {row: values.fallback(row) for row in np.flatnonzero(is_unread).tolist()}
     array = pc.replace_with_mask(array, pa.array(is_unread), text_array([one.text for one in others.values()]))
-    return Texts(array, [(row, one.problem, one.sentence) for row, one in others.items() if one.problem])
+    return ColumnTexts(array, [(row, one.problem, one.sentence) for row, one in others.items() if one.problem])
 
 
-def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> Value:
+def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> BodyValue:
     """One value that is not NULL, from its bytes after the null indicator; see :func:`texts`. Never raises."""
     at = np.zeros(1, dtype=np.int64)
     found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
-    return Value(found.array[0].as_py(), *(found.problems[0][1:] if found.problems else ()))
+    return BodyValue(found.array[0].as_py(), *(found.problems[0][1:] if found.problems else ()))
 
 
 _MOST_SCALE: Final = 4096
@@ -125,16 +125,16 @@ class _Values:
         text = self._decoded(self._raw(may_be_text))
         return [text, self._hex(there & as_array(text.is_null()), self.start)]
 
-    def fallback(self, row: int) -> Value:
+    def fallback(self, row: int) -> BodyValue:
         """A value that is not of its type: a number in text form, or hex with a problem."""
         how = self.how
         raw = self.buffer[self.start[row] : self.stop[row]].tobytes()
         if how.how in _NUMERIC and self.prefixed[row]:
             with suppress(ValueError):
                 float(text := raw[2:].decode("latin-1"))
-                return Value(text)
+                return BodyValue(text)
         if how.how is How.GUESS_FIXED and (text := decoded(raw, self.charset) or "\0").isprintable():
-            return Value(text.rstrip(" "))
+            return BodyValue(text.rstrip(" "))
         sentence = {
             How.INTEGER: f"expected an integer of {how.size} bytes, found {len(raw)}",
             How.FLOAT: f"expected a number of 4 or 8 bytes, found {len(raw)}",
@@ -144,12 +144,12 @@ class _Values:
         }.get(how.how)
         if sentence is None and (self.prefixed[row] or (how.how is How.FIXED_TEXT and len(raw) == how.size)):
             text = raw[self.begin[row] - self.start[row] :].hex()
-            return Value(text, Problem.CHARSET, f"expected text in {self.charset}, found other bytes")
+            return BodyValue(text, Problem.CHARSET, f"expected text in {self.charset}, found other bytes")
         if len(raw) < 2:
             sentence = sentence or f"expected a length of 2 bytes, found {len(raw)}"
         length = int.from_bytes(raw[:2], self.order)
         sentence = sentence or f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
-        return Value(raw.hex(), Problem.VALUE, sentence)
+        return BodyValue(raw.hex(), Problem.VALUE, sentence)
 
     def _guesses(self, fixed: bool) -> list[pa.Array]:
         """Values of columns that have no definition (§4.7); of a NonStop's, ``fixed``, also text without a length, and

@@ -28,8 +28,8 @@ from cdcwb.model import COLUMN
 from cdcwb.words import unused_name
 
 __all__ = [
-    "InForce", "Lookup", "MetadataText", "Section", "Shown", "TrailFile", "Version", "build_versions", "inferred",
-    "nearest_offsets", "shown_offsets", "split_path", "trail_files",
+    "InForce", "Lookup", "MetadataText", "Section", "TrailFile", "Version", "ZoneOffsetSpan", "build_versions",
+    "inferred", "nearest_offsets", "shown_offsets", "split_path", "trail_files",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -140,7 +140,7 @@ _FURTHEST: Final = 26 * 60 * _MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ZoneOffsetSpan:
     """All records from byte ``first`` to byte ``last`` of a file that show an offset show this one (microseconds; local
     time less UTC)."""
 
@@ -149,7 +149,7 @@ class Shown:
     offset: int
 
 
-def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[Shown]:
+def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[ZoneOffsetSpan]:
     """The UTC offsets from records with both a printed time and UTC, in order (``start`` ascends). An offset is a whole
     number of quarters of an hour, within a minute; other differences are ignored.
     """
@@ -160,10 +160,12 @@ def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[Shown]:
     both, offset = both[good], offset[good]
     first = np.flatnonzero(np.diff(offset, prepend=MISSING))
     last = np.flatnonzero(np.diff(offset, append=MISSING))
-    return [Shown(*map(int, one)) for one in zip(start[both[first]], start[both[last]], offset[first], strict=True)]
+    return [
+        ZoneOffsetSpan(*map(int, one)) for one in zip(start[both[first]], start[both[last]], offset[first], strict=True)
+    ]
 
 
-def nearest_offsets(start: Ints, shown: Sequence[Shown]) -> Ints:
+def nearest_offsets(start: Ints, shown: Sequence[ZoneOffsetSpan]) -> Ints:
     """The offset that the nearest record to each byte shows; there must be one."""
     halfway = [(one.last + other.first) // 2 for one, other in pairwise(shown)]
     found: Ints = np.array([one.offset for one in shown])[np.searchsorted(halfway, start)]

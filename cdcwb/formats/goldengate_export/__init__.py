@@ -31,7 +31,7 @@ from cdcwb.formats.goldengate.definitions import full_name, read_definitions
 from cdcwb.formats.goldengate.values import typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.events import event_of, note, record_of, times_of
 from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_of, objects_of, with_literals
-from cdcwb.formats.goldengate_export.table import Found, Version, column_types, versions_from
+from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
 from cdcwb.formats.json_messages import JsonMessages
@@ -226,16 +226,16 @@ class GoldenGateExport(JsonMessages):
 
     # --- tables
 
-    def scan(self, read: Iterator[tuple[str, list[dict[str, Any]]]]) -> Found:
-        """See :class:`Found`."""
-        found = Found()
+    def scan(self, read: Iterator[tuple[str, list[dict[str, Any]]]]) -> FirstPass:
+        """See :class:`FirstPass`."""
+        found = FirstPass()
         for path, rows in read:
             found.take(path, rows)
         return found
 
-    def conclude(self, plan: Plan, results: Iterable[Found], options: Options) -> None:
+    def conclude(self, plan: Plan, results: Iterable[FirstPass], options: Options) -> None:
         """Adds versions, facts and what was detected about times."""
-        found, definitions = Found(), _definitions(options)
+        found, definitions = FirstPass(), _definitions(options)
         for one in results:
             found.merge(one)
         if plan.name is not None and options.mode == "FAILFAST" and found.malformed is not None:

@@ -27,7 +27,7 @@ from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
 
-__all__ = ["Event", "Record", "Times", "event_of", "note", "record_of", "times_of"]
+__all__ = ["Event", "ExportRecord", "RecordTimes", "event_of", "note", "record_of", "times_of"]
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`; a missing column is null. Further ``time`` (printed), ``keys`` (of the table),
@@ -43,7 +43,7 @@ _DESCRIPTIONS: Final = {Kind.SCHEMA: "SCHEMA", Kind.CONTROL: "TRANSACTION_METADA
 """The record types of records that are not of a row, if they have none."""
 
 
-class Record(NamedTuple):
+class ExportRecord(NamedTuple):
     """A decoded record: ``headers`` are its fields (or attributes). ``keys``: None if it does not have them. ``typed``:
     values have the types of JSON. ``kind``: the record describes a table or a transaction, or is one image of an
     update."""
@@ -85,7 +85,7 @@ def _form_of(
     return roles, [name for name in names if name not in aside], None if models_operation else columns
 
 
-def record_of(body: Mapping[str, Any]) -> Record:
+def record_of(body: Mapping[str, Any]) -> ExportRecord:
     """The record of a message. Raises ValueError for JSON that is not one of GoldenGate's messages."""
     description = _description(body)
     if description is not None:
@@ -105,20 +105,20 @@ def record_of(body: Mapping[str, Any]) -> Record:
     keys = body[roles["keys"]] if "keys" in roles else None
     if keys.__class__ is list:
         keys = headers[roles["keys"]] = [plain(name) for name in keys]
-    return Record(headers, tokens or {}, before, after, keys if keys.__class__ is list else None)
+    return ExportRecord(headers, tokens or {}, before, after, keys if keys.__class__ is list else None)
 
 
-def _description(body: Mapping[str, Any]) -> Record | None:
+def _description(body: Mapping[str, Any]) -> ExportRecord | None:
     """A message that describes others (§8.1): the schema of the messages of a table, the columns of a table, or the
     number of events of a transaction; None for others."""
     columns, properties = body.get("columns"), body.get("properties")
     if body.get("op_type") == "OBJECT_METADATA" and columns.__class__ is dict:
         keys = [name for name, one in columns.items() if one.__class__ is dict and one.get("key") is True]
-        return Record(body, after=dict.fromkeys(columns), keys=keys, kind=Kind.SCHEMA)
+        return ExportRecord(body, after=dict.fromkeys(columns), keys=keys, kind=Kind.SCHEMA)
     if "$schema" in body and properties.__class__ is dict and "op_type" in properties:
-        return Record(body, kind=Kind.SCHEMA)
+        return ExportRecord(body, kind=Kind.SCHEMA)
     if "data_collections" in body and "event_count" in body and "xid" in body:
-        return Record(body, kind=Kind.CONTROL)
+        return ExportRecord(body, kind=Kind.CONTROL)
     return None
 
 
@@ -130,7 +130,7 @@ def note(event: Event, code: Problem, detail: str) -> None:
     event.setdefault("problems", []).append({"code": str(code), "detail": detail})
 
 
-def event_of(record: Record, within: Mapping[str, str | None] | None = None) -> Event:
+def event_of(record: ExportRecord, within: Mapping[str, str | None] | None = None) -> Event:
     """The event of a record. ``within``: ``xid``, ``csn`` and ``txind`` of its transaction, if its file shows it."""
     headers, tokens = record.headers, record.tokens
     names, roles = _layout_of(tuple(headers), tuple(tokens))
@@ -252,7 +252,7 @@ def _image(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
-class Times(NamedTuple):
+class RecordTimes(NamedTuple):
     """Times of records: ``values`` in UTC, null if unknown. ``invalid``: the text is not a time. ``lacking``: the
     number of times without a zone of their own. ``doubtful``: the indices of those that are ambiguous or missing in the
     given zone."""
@@ -263,7 +263,7 @@ class Times(NamedTuple):
     doubtful: Ints
 
 
-def times_of(texts: Sequence[str | None], zone: Zone | None) -> Times:
+def times_of(texts: Sequence[str | None], zone: Zone | None) -> RecordTimes:
     """Printed times (§7): ``2013-06-02 22:14:36.000000``, with ``T`` or ``:`` before the hour; digits that follow the
     microseconds are truncated. Without ``zone`` only times with a zone of their own are known."""
     times = text_array(texts)
@@ -272,7 +272,9 @@ def times_of(texts: Sequence[str | None], zone: Zone | None) -> Times:
     zoned = pc.fill_null(pc.match_substring_regex(times, _ZONED), False)
     index = np.flatnonzero(as_array(pc.and_not(values.is_valid(), zoned)))
     if zone is None:
-        return Times(pc.if_else(zoned, values, pa.scalar(None, values.type)), invalid, len(index), index[:0])
+        return RecordTimes(pc.if_else(zoned, values, pa.scalar(None, values.type)), invalid, len(index), index[:0])
     micros = np.array(pc.fill_null(values.cast(pa.int64()), 0))
     micros[index], doubts = to_utc(micros[index], zone)
-    return Times(pa.array(micros, MICROSECONDS, mask=as_array(values.is_null())), invalid, len(index), index[doubts])
+    return RecordTimes(
+        pa.array(micros, MICROSECONDS, mask=as_array(values.is_null())), invalid, len(index), index[doubts]
+    )

@@ -20,7 +20,7 @@ from cdcwb.formats.messages.format import TableColumn, TableVersion
 from cdcwb.formats.requests import common_types, no_table, versions_of
 from cdcwb.model import Kind
 
-__all__ = ["Found", "Version", "column_types", "versions_from"]
+__all__ = ["FirstPass", "Version", "column_types", "versions_from"]
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
 _KINDS: Final = {bool: "boolean", int: "number", msgspec.Raw: "number"}
@@ -73,7 +73,7 @@ Table = tuple[str | None, str]
 
 
 @dataclass(slots=True)
-class Found:
+class FirstPass:
     """What a first pass finds: the columns and the key columns of each table, the number of changes, the paths of files
     with times that have no zone, and why the first malformed event is one."""
 
@@ -83,7 +83,7 @@ class Found:
     unzoned: dict[str, None] = field(default_factory=dict)
     malformed: str | None = None
 
-    def merge(self, other: Found) -> None:
+    def merge(self, other: FirstPass) -> None:
         """Adds what was found in a later stretch."""
         for table, columns in other.columns.items():
             self.add(table, columns)
@@ -128,7 +128,7 @@ class Version(TableVersion):
     types: dict[str, pa.DataType] = field(default_factory=dict)
 
 
-def versions_from(definitions: Iterable[Definition], found: Found) -> list[Version]:
+def versions_from(definitions: Iterable[Definition], found: FirstPass) -> list[Version]:
     """The versions of the tables in DEFGEN files, and of others from the columns and the values of their records.
     Different definitions of one table are numbered; events have the first one."""
     made: dict[str, Version] = {}

@@ -85,7 +85,7 @@ _MEANINGS: Final = {
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenElement:
     """An open element: its name, its begin, its attributes, and its content so far."""
 
     name: str
@@ -97,7 +97,7 @@ class _Open:
 
 def xml_tree(record: bytes) -> Field:
     """The tree of one record of an XML export. Every byte is in one leaf, whatever the bytes are. Never raises."""
-    stack, end = [_Open("record", 0)], 0
+    stack, end = [_OpenElement("record", 0)], 0
 
     def put(name: str, start: int, stop: int, value: str | None = None, meaning: str = "", **more: Any) -> None:
         stack[-1].parts.append(Field(name, start, stop - start, record[start:stop], value, meaning, **more))
@@ -124,7 +124,7 @@ def xml_tree(record: bytes) -> Field:
         elif not name:
             put("unreadable", start, end, None, "expected a tag, found a bracket", problem=Problem.MALFORMED)
         elif not found["slash"]:
-            stack.append(_Open(name, start))
+            stack.append(_OpenElement(name, start))
             put("opening", start, end, None, "opening tag", children=_attributes(record, start, end, stack[-1]))
             # the end of a transaction belongs to another record
             if name == "transaction" or record[end - 2 : end] == b"/>" or len(stack) > _DEEPEST:
@@ -142,7 +142,7 @@ def xml_tree(record: bytes) -> Field:
     return Field("record", 0, len(record), record, None, "a record of an XML export", tuple(stack[0].parts))
 
 
-def _attributes(record: bytes, start: int, end: int, one: _Open) -> tuple[Field, ...]:
+def _attributes(record: bytes, start: int, end: int, one: _OpenElement) -> tuple[Field, ...]:
     """The parts of an opening tag, of which each attribute is one; none without attributes."""
     parts, at = [], start
     for found in _ATTRIBUTE.finditer(record, start, end):
@@ -155,7 +155,7 @@ def _attributes(record: bytes, start: int, end: int, one: _Open) -> tuple[Field,
     return (*parts, Field("tag", at, end - at, record[at:end], None, "tag")) if parts else ()
 
 
-def _label_of(one: _Open) -> tuple[str, str]:
+def _label_of(one: _OpenElement) -> tuple[str, str]:
     """The name of an element in the tree, and its meaning."""
     name = one.attributes.get("name")
     if one.name in ("col", "column"):
@@ -166,7 +166,7 @@ def _label_of(one: _Open) -> tuple[str, str]:
     return one.name, _MEANINGS.get(one.name, "")
 
 
-def _value(one: _Open) -> str | None:
+def _value(one: _OpenElement) -> str | None:
     """The text of an element without children; None for NULL and for a missing element."""
     stated = {name.lower(): value.lower() for name, value in one.attributes.items()}
     if stated.get("status") == "null" or "true" in (stated.get("missing"), stated.get("isnull")):

@@ -19,11 +19,11 @@ from xml.parsers import expat
 
 from cdcwb.formats.containers.console import is_note
 from cdcwb.formats.files import Source
-from cdcwb.formats.goldengate_export.events import Event, Record, event_of, note
+from cdcwb.formats.goldengate_export.events import Event, ExportRecord, event_of, note
 from cdcwb.formats.goldengate_export.layout import OPERATIONS, token_role
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Piece", "event_of_piece", "evidence_of", "iter_pieces"]
+__all__ = ["XmlSpan", "event_of_piece", "evidence_of", "iter_pieces"]
 
 _LONGEST: Final = 64 << 20  # bytes of a record
 _TAGS: Final = 200_000  # of a record
@@ -104,7 +104,7 @@ def _element_of(raw: bytes, declared: str | None, start: int) -> tuple[Element, 
     raise ValueError(failure)  # every text is ISO 8859-1
 
 
-def _record_of(element: Element, within: Mapping[str, str], kind: Kind | None, half: str) -> Record:
+def _record_of(element: Element, within: Mapping[str, str], kind: Kind | None, half: str) -> ExportRecord:
     """The record of an element; ``within``: the attributes of its transaction; ``half``: what FORMATXML's columns are
     of, ``before`` or ``after``."""
     images: dict[str, dict[str, str | None]] = {"before": {}, "after": {}}
@@ -130,41 +130,41 @@ def _record_of(element: Element, within: Mapping[str, str], kind: Kind | None, h
                 tokens.setdefault(token, node.text or "")
         elif node.tag == "Value":
             tokens[token] = node.text or ""
-    return Record({**within, **element.attrib}, tokens, images["before"], images["after"], keys, False, kind)
+    return ExportRecord({**within, **element.attrib}, tokens, images["before"], images["after"], keys, False, kind)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenTransaction:
     """A FORMATXML transaction: its begin, the end of its tag (its begin: it has none), its last record, their number,
     and the ids (``xid``, ``csn``) in their tokens."""
 
     offset: int
     content: int
     attributes: Mapping[str, str] = field(default_factory=dict)
-    last: Piece | None = None
+    last: XmlSpan | None = None
     count: int = 0
     ids: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Piece:
+class XmlSpan:
     """A stretch ``[start, stop)`` of a file. ``number``: its index in its transaction, from 1. ``ends``: the end of the
     transaction follows it. ``problems``: codes and sentences."""
 
     kind: Kind
     start: int
     stop: int
-    record: Record | None = None
-    transaction: _Open | None = None
+    record: ExportRecord | None = None
+    transaction: _OpenTransaction | None = None
     number: int = 0
     ends: bool = False
     problems: list[tuple[Problem, str]] = field(default_factory=list)
 
 
-def event_of_piece(piece: Piece, file_index: int) -> Event:
+def event_of_piece(piece: XmlSpan, file_index: int) -> Event:
     """The event of a piece of the file with this index in the capture."""
     one, event = piece.transaction, Event(kind=piece.kind)
     if one is None:
@@ -183,22 +183,22 @@ def event_of_piece(piece: Piece, file_index: int) -> Event:
     return event
 
 
-def iter_pieces(source: Source, encoding: str | None) -> Iterator[list[Piece]]:
+def iter_pieces(source: Source, encoding: str | None) -> Iterator[list[XmlSpan]]:
     """All pieces of a file in their order, without holes, some at a time: until no transaction is open, unless one is
     very long. ``encoding``: the one that the file declares."""
-    return _Reader(source, encoding).batches()
+    return _XmlReader(source, encoding).batches()
 
 
-class _Reader:
+class _XmlReader:
     def __init__(self, source: Source, encoding: str | None) -> None:
         self.text, self.size, self.declared = source.mapped().data, source.length, encoding
         self.mark = 0  # the end of the pieces so far
         self.record: tuple[bytes, int] | None = None  # the name and the begin of an open element
-        self.transaction: _Open | None = None
+        self.transaction: _OpenTransaction | None = None
         self.before: tuple[int, str | None] | None = None  # transaction and table of a before image that precedes
-        self.done: list[Piece] = []
+        self.done: list[XmlSpan] = []
 
-    def batches(self) -> Iterator[list[Piece]]:
+    def batches(self) -> Iterator[list[XmlSpan]]:
         for found in _MARK.finditer(self.text):
             start, stop = found.span()
             self._limit(start)
@@ -244,7 +244,7 @@ class _Reader:
             return
         try:
             raw = self._bytes(start, stop) + (b"" if is_empty else b"</transaction>")
-            self.transaction = _Open(start, stop, _element_of(raw, self.declared, start)[0].attrib)
+            self.transaction = _OpenTransaction(start, stop, _element_of(raw, self.declared, start)[0].attrib)
         except ValueError:
             return  # it is text between elements
         if is_empty:
@@ -271,7 +271,7 @@ class _Reader:
         one, kind = None, None
         half = "before" if element.get("image", "").lower() == "before" else "after"
         if name == b"dbupdate":
-            one = self.transaction = self.transaction or _Open(self.mark, self.mark)
+            one = self.transaction = self.transaction or _OpenTransaction(self.mark, self.mark)
             one.count += 1
             is_update = OPERATIONS.get(element.get("type", "").upper()) == Operation.UPDATE
             here = one.offset, element.get("table")
@@ -287,7 +287,7 @@ class _Reader:
         if one is not None:
             self._in_transaction(one, piece, record.tokens)
 
-    def _in_transaction(self, one: _Open, piece: Piece, tokens: Mapping[str, str | None]) -> None:
+    def _in_transaction(self, one: _OpenTransaction, piece: XmlSpan, tokens: Mapping[str, str | None]) -> None:
         """Adds a record with these tokens to its transaction."""
         one.last = piece
         if one.count == 1 and one.content == one.offset:
@@ -323,8 +323,8 @@ class _Reader:
     def _bytes(self, start: int, stop: int) -> bytes:
         return self.text[start:stop].tobytes()
 
-    def _add(self, kind: Kind, stop: int, **more: Any) -> Piece:
-        self.done.append(Piece(kind, self.mark, stop, **more))
+    def _add(self, kind: Kind, stop: int, **more: Any) -> XmlSpan:
+        self.done.append(XmlSpan(kind, self.mark, stop, **more))
         self.mark = stop
         return self.done[-1]
 

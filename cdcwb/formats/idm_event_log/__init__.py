@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.changes import Named, Read
-from cdcwb.formats.containers.rows import BROKEN, FileProbe, Part, Rows, TableName, text_rows
+from cdcwb.formats.containers.rows import BROKEN, FileProbe, Rows, RowSegments, TableName, text_rows
 from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.dissector import (
     ROW,
@@ -116,7 +116,7 @@ class IdmEventLog(TableRows):
             plan.problems += [problem_row(code, sentence, file=entry.path) for code, sentence in absent]
         return plan
 
-    def scan_part(self, found: Any, entry: TableFile, index: int, part: Part) -> None:
+    def scan_part(self, found: Any, entry: TableFile, index: int, part: RowSegments) -> None:
         """Adds the record ids and tables of rows."""
         found.take_part(entry, part)
 
@@ -188,7 +188,7 @@ class IdmEventLog(TableRows):
         names = (name for one in versions_of(_tables(plan, request), request) for name in one.names)
         return request_schema(chosen_columns(dict.fromkeys(names, pa.string()), request), request)
 
-    def typed_part(self, plan: Plan, file: int, part: Part, request: TableRequest) -> Iterator[pa.RecordBatch]:
+    def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as columns. A column that a row does not name is null in its images."""
         schema = self.table_schema(plan, request)
         wanted = Wanted(

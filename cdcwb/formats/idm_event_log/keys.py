@@ -24,17 +24,9 @@ from cdcwb.formats.idm_event_log.values import Bools, Bytes, Ints, bytes_of_text
 from cdcwb.formats.kernels import kernel
 
 __all__ = [
-    "BLANKS",
-    "SPECIAL",
-    "KeyColumn",
-    "TableKeyError",
-    "escape_value",
-    "padded",
-    "parse",
-    "parse_column",
-    "parts",
+    "BLANKS", "SPECIAL", "KeyColumn", "TableKeyError", "escape_value", "padded", "parse", "parse_column", "parts",
     "same_objects",
-]
+]  # fmt: skip
 
 SPECIAL: Final = ",;'+\"=\\<>"
 """The characters that force quotes around a value (§2.2)."""
@@ -85,7 +77,7 @@ class KeyColumn:
 
 
 @dataclass(slots=True)
-class _Cut:
+class _KeyIdentifiers:
     """Keys cut into their identifiers, one after the other. ``counts``: how many each row has, up to its error.
     ``spans``: where name and value begin and end, the value with its quotes. ``error``: 0, or an index of _EXPECTED,
     ``position``: its byte in the data. ``escaped``: values with escapes."""
@@ -254,7 +246,7 @@ def _padded_number(b: Bytes, at: Any, stop: Any, blank: Bools) -> Any:
 
 def parse_column(keys: pa.StringArray) -> KeyColumn:
     """The columns of each key with their values, quotes and escapes undone."""
-    cut = _Cut(keys)
+    cut = _KeyIdentifiers(keys)
     broken = np.flatnonzero(cut.error)
     spans, escaped = cut.spans[:, : cut.total], cut.escaped[: cut.total]
     errors: dict[int, TableKeyError] = {}
@@ -289,7 +281,7 @@ def parse(text: str) -> tuple[tuple[str, str], ...]:
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
     """The columns of a key with their values as written, with quotes. Raises TableKeyError after what precedes it."""
-    cut = _Cut(pa.array([text], pa.string()))
+    cut = _KeyIdentifiers(pa.array([text], pa.string()))
     yield from cut.written()
     error = cut.failure(0, text)
     if error is not None:
@@ -298,7 +290,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
 def padded(text: str) -> bool:
     """Does a key have blanks around a name or a number? False for what is no key."""
-    return bool(_Cut(pa.array([text], pa.string())).padded[0])
+    return bool(_KeyIdentifiers(pa.array([text], pa.string())).padded[0])
 
 
 def escape_value(text: str) -> str:

@@ -19,7 +19,7 @@ __all__ = [
     "STATUSES",
     "TITLES",
     "EventType",
-    "Finding",
+    "RowProblem",
     "numbers",
 ]
 
@@ -59,7 +59,7 @@ record_id with the number of the row from 1, status with N."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RowProblem:
     """What is wrong with a row. ``row`` counts from 0 in its batch. ``column``: the column of the log in which it is.
     ``fatal``: no document can hold the row."""
 

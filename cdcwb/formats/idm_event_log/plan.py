@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, Part
+from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
@@ -258,7 +258,7 @@ class LogScan(RowScan):
     order: RecordOrder = field(default_factory=RecordOrder)
     tables: LoggedTables = field(default_factory=LoggedTables)
 
-    def take_part(self, entry: TableFile, part: Part) -> None:
+    def take_part(self, entry: TableFile, part: RowSegments) -> None:
         """Adds the rows of a part, which follow those before."""
         logs = [log_of(batch_of(entry, part, index, rows, EVERYTHING), SCANNED) for index, rows in part.rows]
         if not logs:
@@ -297,9 +297,9 @@ def _grouped(plan: Plan, splits: list[list[Split]]) -> list[list[Split]]:
     return groups
 
 
-def parts_together(plan: Plan, split: Sequence[Split]) -> Iterator[tuple[int, Part]]:
+def parts_together(plan: Plan, split: Sequence[Split]) -> Iterator[tuple[int, RowSegments]]:
     """The parts of a split with the index of their file; those of small files with the same columns as one."""
-    waiting: list[tuple[str, int, Part]] = []
+    waiting: list[tuple[str, int, RowSegments]] = []
     alike: Any = None
     rows = 0
     for one in split:
@@ -315,8 +315,8 @@ def parts_together(plan: Plan, split: Sequence[Split]) -> Iterator[tuple[int, Pa
         yield waiting[0][1], _as_one(waiting)
 
 
-def _as_one(parts: Sequence[tuple[str, int, Part]]) -> Part:
-    return parts[0][2] if len(parts) == 1 else Part.joined(parts)
+def _as_one(parts: Sequence[tuple[str, int, RowSegments]]) -> RowSegments:
+    return parts[0][2] if len(parts) == 1 else RowSegments.joined(parts)
 
 
 def split_log(plan: Plan, ranges: Sequence[FileRange], scans: Sequence[Any]) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.idm_event_log.keys import KeyColumn, TableKeyError, parse_column
-from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, PUBLISHER_NEEDS, STATUSES, Finding, numbers
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, PUBLISHER_NEEDS, STATUSES, RowProblem, numbers
 from cdcwb.formats.idm_event_log.values import Bools, EventTimes, numbers_of, parse_times, xml_unfit
 from cdcwb.formats.moments import Zone
 from cdcwb.model import Problem
@@ -133,15 +133,15 @@ def fatal(rows: TypedLog) -> Bools:
     return found
 
 
-def check(rows: TypedLog) -> list[Finding]:
+def check(rows: TypedLog) -> list[RowProblem]:
     """What is wrong with each of the rows of a log, in their order; of one row in the order of the columns."""
-    findings: list[Finding] = []
+    findings: list[RowProblem] = []
 
     def rule(column: str, broken: Bools, code: Problem, is_fatal: bool, sentence: Callable[..., str]) -> None:
         chosen = np.flatnonzero(broken)
         texts = rows.log.column(column).take(pa.array(chosen)).to_pylist() if len(chosen) else []
         for row, text in zip(chosen.tolist(), texts, strict=True):
-            findings.append(Finding(row, column, code, sentence(row, text), is_fatal))
+            findings.append(RowProblem(row, column, code, sentence(row, text), is_fatal))
 
     def of_text(sentence: Callable[..., str], **more: object) -> Callable[..., str]:
         return lambda row, text: sentence(text, **more)

@@ -15,7 +15,7 @@ from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.idm_event_log.events import split_name
 from cdcwb.formats.idm_event_log.keys import TableKeyError, parse, parts
-from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, Finding
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, RowProblem
 from cdcwb.formats.idm_event_log.rules import WRITTEN, TypedLog, check
 from cdcwb.formats.idm_event_log.values import FORMS
 from cdcwb.words import moment, visible
@@ -70,7 +70,9 @@ def _row_meaning(row: Mapping[str, str | None], what: EventType | None) -> str:
     return f"{what.name}: {what.meaning} ({visible(row['table_name'] or 'no table', 60)}{column})"
 
 
-def _column(record: bytes, cell: Cell, name: str, text: str | None, meaning: str, findings: Sequence[Finding]) -> Field:
+def _column(
+    record: bytes, cell: Cell, name: str, text: str | None, meaning: str, findings: Sequence[RowProblem]
+) -> Field:
     wrong = [one for one in findings if one.column == name]
     sentences = [one.sentence.partition(": ")[2] for one in wrong]
     meaning = "; ".join([f"{TITLES[name]}: {meaning}" if meaning else TITLES[name], *sentences])

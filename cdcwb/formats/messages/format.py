@@ -29,8 +29,8 @@ from cdcwb.formats.dissector import (
     BaseFormat,
     Field,
     Inspection,
-    Piece,
     PlanText,
+    Provenance,
     Recognition,
     Run,
     RunRows,
@@ -358,14 +358,14 @@ class MessageFormat(BaseFormat):
         self.complete(plan, checked, partial(_over_rows, run, partitions))
         return plan
 
-    def pieces(self, plan: Any) -> Iterator[list[Piece]]:
+    def pieces(self, plan: Any) -> Iterator[list[Provenance]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`: the events of a part depend on its container and on the
         :meth:`context` of the plan."""
         context = sha256(json.dumps(self.context(plan)).encode()).hexdigest()
         for split in plan.splits:
             some = [(plan.containers[index], start, stop) for index, start, stop in split]
             yield [
-                Piece((one.path,), json.dumps({**one.context(start, stop), "plan": context}))
+                Provenance((one.path,), json.dumps({**one.context(start, stop), "plan": context}))
                 for one, start, stop in some
             ]
 

@@ -22,7 +22,7 @@ from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Problem
 from cdcwb.words import joined, plural, visible
 
-__all__ = ["SAMPLE", "Decision", "Evidence", "MaskSettings", "changed_columns", "decide", "evidence_of", "key_of"]
+__all__ = ["SAMPLE", "Evidence", "MaskDecision", "MaskSettings", "changed_columns", "decide", "evidence_of", "key_of"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -250,7 +250,7 @@ def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class MaskDecision:
     """The mask settings of a table, the evidence, and whether the rows show the order."""
 
     settings: MaskSettings
@@ -259,7 +259,7 @@ class Decision:
     is_shown: bool
 
 
-def decide(evidence: Evidence, header: int, order: str | None = None, offset: int | None = None) -> Decision:
+def decide(evidence: Evidence, header: int, order: str | None = None, offset: int | None = None) -> MaskDecision:
     """The settings that fit best; ``header`` is the number of header columns. Given ``order`` and ``offset`` are final.
     Another offset than ``header`` must fit clearly better. Offsets are tried up to :data:`_FURTHEST`; a table with more
     header columns has that number as offset.
@@ -274,7 +274,7 @@ def decide(evidence: Evidence, header: int, order: str | None = None, offset: in
         chosen, at = best
     other = "big" if chosen == "little" else "little"
     is_shown = evidence.score(chosen, at) > evidence.score(other, at)
-    return Decision(
+    return MaskDecision(
         MaskSettings(chosen, at, evidence.spelling),
         "given as an option" if order else _order_evidence(evidence, chosen, other, at, is_shown),
         "given as an option" if offset is not None else _offset_evidence(evidence, chosen, at, header),

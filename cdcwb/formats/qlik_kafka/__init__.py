@@ -18,11 +18,11 @@ from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.format import MessageFormat, Options
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
-from cdcwb.formats.qlik_kafka.layout import Form, json_form
+from cdcwb.formats.qlik_kafka.layout import WireForm, json_form
 from cdcwb.formats.qlik_kafka.plan import Plan, complete, context_of
 from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.tree import dissect
-from cdcwb.formats.qlik_kafka.versions import PLACES, Settings, Versions
+from cdcwb.formats.qlik_kafka.versions import PLACES, MessageSettings, VersionLookup
 from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
@@ -78,12 +78,14 @@ class QlikKafka(MessageFormat):
         """How many messages are Qlik's, how many were examined, and whether more than the Confluent framing shows it,
         since many values begin with a zero."""
         forms = forms_of(messages)
-        examined = int(np.count_nonzero((forms != Form.NOTHING) & (forms != Form.TOMBSTONE)))
+        examined = int(np.count_nonzero((forms != WireForm.NOTHING) & (forms != WireForm.TOMBSTONE)))
         if schema is not None and all(f'"{name}"' in schema for name in ("headers", "changeSequence")):
             return examined, examined, True
-        sure = int(np.count_nonzero(forms == Form.ENVELOPE))
-        sure += sum(_is_qliks(messages.value[number].as_py()) for number in np.flatnonzero(forms == Form.JSON).tolist())
-        framed = int(np.count_nonzero(forms == Form.CONFLUENT))
+        sure = int(np.count_nonzero(forms == WireForm.ENVELOPE))
+        sure += sum(
+            _is_qliks(messages.value[number].as_py()) for number in np.flatnonzero(forms == WireForm.JSON).tolist()
+        )
+        framed = int(np.count_nonzero(forms == WireForm.CONFLUENT))
         if 2 * framed > examined:
             ids = [number for number, _ in by_registry_id(messages, forms)]
             if max(ids) < 1 << 20 and (len(ids) <= 3 or 3 * len(ids) <= framed):  # small, and few of them
@@ -94,20 +96,26 @@ class QlikKafka(MessageFormat):
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
         given, container = options.given, files.Options.parse(options.container)
         places = (given["table_from"],) if "table_from" in given else PLACES
-        return Plan(settings=Settings(given.get("mask_order", "big"), places, container.avro_schema), **plan)
+        return Plan(settings=MessageSettings(given.get("mask_order", "big"), places, container.avro_schema), **plan)
 
-    def reading(self, plan: Plan) -> Versions:
+    def reading(self, plan: Plan) -> VersionLookup:
         """The versions, to be found by what messages name."""
         return plan.lookup()
 
     def events(
-        self, plan: Plan, reading: Versions, messages: Messages, where: Where, wanted: Wanted, schema: str | None
+        self, plan: Plan, reading: VersionLookup, messages: Messages, where: Where, wanted: Wanted, schema: str | None
     ) -> pa.RecordBatch:
         """See :func:`cdcwb.formats.qlik_kafka.events.events_of`."""
         return events_of(messages, where, plan.settings, reading, wanted, schema)
 
     def typed(
-        self, plan: Plan, reading: Versions, messages: Messages, where: Where, request: TableRequest, schema: str | None
+        self,
+        plan: Plan,
+        reading: VersionLookup,
+        messages: Messages,
+        where: Where,
+        request: TableRequest,
+        schema: str | None,
     ) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.qlik_kafka.table.read_table`."""
         yield from read_table(plan, reading, messages, where, schema, request)

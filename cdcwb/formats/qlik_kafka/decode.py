@@ -1,8 +1,9 @@
 """The messages of a batch, decoded by their wire forms (docs/formats/qlik-kafka.md §1, §2, §4).
 
-Messages with the same fields, schema and table are a :class:`Group`, which is described once. Every value has a number
-in the :class:`Texts` of the batch: that of a column in a message is the column's number in the group plus the origin of
-the message. So the columns of events are made for all messages of a batch together, however many groups there are.
+Messages with the same fields, schema and table are a :class:`MessageGroup`, which is described once. Every value has a
+number in the :class:`BatchTexts` of the batch: that of a column in a message is the column's number in the group plus
+the origin of the message. So the columns of events are made for all messages of a batch together, however many groups
+there are.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages, key_texts
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.qlik_kafka import versions as tables
-from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, Form, json_form
-from cdcwb.formats.qlik_kafka.versions import UNNAMED, MessageTable, Settings, Version, Versions
+from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, WireForm, json_form
+from cdcwb.formats.qlik_kafka.versions import UNNAMED, MessageSettings, MessageTable, Version, VersionLookup
 from cdcwb.model import Kind, Problem
 
-__all__ = ["Bools", "Decoded", "Flat", "Group", "by_registry_id", "decode", "forms_of", "scan_groups"]  # fmt: skip
+__all__ = ["Bools", "DecodedMessages", "Flat", "MessageGroup", "by_registry_id", "decode", "forms_of", "scan_groups"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -48,7 +49,7 @@ Entry: TypeAlias = tuple[str, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class MessageGroup:
     """What some messages have in common.
 
     ``headers`` are the fields around the row, in the order of the wire; those of the data message itself begin at
@@ -113,7 +114,7 @@ class Flat(NamedTuple):
         return of, np.arange(len(of)) + np.repeat(self.start[groups] - (np.cumsum(size) - size), size)
 
 
-class Texts:
+class BatchTexts:
     """The texts of a batch by their numbers: columns of texts, and parts that are copied out of buffers when they are
     asked for. The text with the number 0 is null."""
 
@@ -158,7 +159,7 @@ class Texts:
         return self._columns[0].take(pa.array(numbers))
 
 
-class Decoded:
+class DecodedMessages:
     """A batch of messages. ``forms``: the form of each; ``group``: its group (-1: none); ``origin``: what is added to
     the numbers of its values; ``has``: which messages have ``data`` and ``beforeData``. ``bad``: those that cannot be
     decoded, with code and reason; ``problems``: of others; ``described``: the versions that metadata messages describe.
@@ -167,8 +168,8 @@ class Decoded:
     def __init__(self, messages: Messages) -> None:
         count = len(messages)
         self.forms = forms_of(messages)
-        self.texts = Texts()
-        self.groups: list[Group] = []
+        self.texts = BatchTexts()
+        self.groups: list[MessageGroup] = []
         self.group = np.full(count, -1, dtype=np.int64)
         self.origin = np.zeros(count, dtype=np.int64)
         self.has = np.zeros((2, count), dtype=np.bool_)
@@ -176,7 +177,7 @@ class Decoded:
         self.problems: list[tuple[int, Problem, str]] = []
         self.described: list[tuple[int, Version]] = []
 
-    def add(self, group: Group, messages: Ints, origin: Ints | int, has: Sequence[Any] = (False, False)) -> None:
+    def add(self, group: MessageGroup, messages: Ints, origin: Ints | int, has: Sequence[Any] = (False, False)) -> None:
         """Adds a group with its messages."""
         self.group[messages] = len(self.groups)
         self.origin[messages] = origin
@@ -244,23 +245,23 @@ def forms_of(messages: Messages) -> npt.NDArray[np.uint8]:
     size = np.diff(edges)
     at = np.minimum(edges[:-1], max(len(buffer) - 1, 0))
     first = np.where(size > 0, buffer[at], 0xFF) if len(buffer) else np.full(len(size), 0xFF)
-    forms = np.full(len(size), Form.BARE, dtype=np.uint8)
-    forms[first == ord("{")] = Form.JSON
-    forms[(first == 0) & (size >= FRAME)] = Form.CONFLUENT
+    forms = np.full(len(size), WireForm.BARE, dtype=np.uint8)
+    forms[first == ord("{")] = WireForm.JSON
+    forms[(first == 0) & (size >= FRAME)] = WireForm.CONFLUENT
     for number in np.flatnonzero(np.isin(first, list(b"a" + _BLANK))).tolist():
         value = buffer[edges[number] : edges[number + 1]].tobytes()
         if value.startswith(MAGIC.encode()):
-            forms[number] = Form.ENVELOPE
+            forms[number] = WireForm.ENVELOPE
         elif value.lstrip(_BLANK).startswith(b"{"):
-            forms[number] = Form.JSON
-    forms[pc.is_null(messages.value).to_numpy(zero_copy_only=False)] = Form.TOMBSTONE
-    forms[messages.state != 0] = Form.NOTHING
+            forms[number] = WireForm.JSON
+    forms[pc.is_null(messages.value).to_numpy(zero_copy_only=False)] = WireForm.TOMBSTONE
+    forms[messages.state != 0] = WireForm.NOTHING
     return forms
 
 
 def by_registry_id(messages: Messages, forms: npt.NDArray[np.uint8]) -> Iterator[tuple[int, Ints]]:
     """The messages of each id of the Confluent framing, in the order of the ids."""
-    index = np.flatnonzero(forms == Form.CONFLUENT)
+    index = np.flatnonzero(forms == WireForm.CONFLUENT)
     buffer, edges = content_of(messages.value)
     ids = buffer[edges[index, None] + np.arange(1, FRAME)].astype(np.int64) @ (1 << np.arange(24, -1, -8))
     for number in np.unique(ids).tolist():
@@ -274,44 +275,48 @@ _NO_FORM: Final = (
 
 
 def decode(
-    messages: Messages, settings: Settings, versions: Versions, images: Images, schema: str | None = None
-) -> Decoded:
+    messages: Messages, settings: MessageSettings, versions: VersionLookup, images: Images, schema: str | None = None
+) -> DecodedMessages:
     """Decodes a batch. ``schema`` is the Avro schema that the container says its values were written with."""
-    decoder = _Decoder(messages, settings, versions, images)
+    decoder = _MessageDecoder(messages, settings, versions, images)
     forms = decoder.found.forms
     text = schema if schema is not None else settings.avro_schema
     for number, rows in by_registry_id(messages, forms) if text is not None else ():
         version = versions.by_registry_id.get(number)  # a record without a frame may begin with a zero, too
         if schema is not None or version is None or version.text is None:
-            forms[rows] = Form.BARE
-    decoder.json(np.flatnonzero(forms == Form.JSON))
-    decoder.enveloped(np.flatnonzero(forms == Form.ENVELOPE))
+            forms[rows] = WireForm.BARE
+    decoder.json(np.flatnonzero(forms == WireForm.JSON))
+    decoder.enveloped(np.flatnonzero(forms == WireForm.ENVELOPE))
     for number, rows in by_registry_id(messages, forms):
         decoder.framed(number, rows)
-    bare = np.flatnonzero(forms == Form.BARE)
+    bare = np.flatnonzero(forms == WireForm.BARE)
     if len(bare) and text is not None:
-        decoder.records(Group("DataRecord", version=versions.by_text.get(text)), decoder.values(bare), 0, bare, text)
+        decoder.records(
+            MessageGroup("DataRecord", version=versions.by_text.get(text)), decoder.values(bare), 0, bare, text
+        )
     for number in bare.tolist() if text is None else ():
         reason = _NO_FORM.format(found=messages.value[number].as_py()[:16].hex(" ") or "none")
         decoder.found.bad.append((number, Problem.MALFORMED, reason))
     return decoder.found
 
 
-def scan_groups(messages: Messages, json: Ints, enveloped: Ints, settings: Settings) -> Decoded:
+def scan_groups(messages: Messages, json: Ints, enveloped: Ints, settings: MessageSettings) -> DecodedMessages:
     """The groups of some messages in JSON, and in Avro's envelope, whose versions are not known yet."""
-    decoder = _Decoder(messages, settings, None, False)
+    decoder = _MessageDecoder(messages, settings, None, False)
     decoder.json(json)
     decoder.enveloped(enveloped)
     return decoder.found
 
 
-class _Decoder:
+class _MessageDecoder:
     """Decodes the messages of a batch into ``found``. ``versions``: None if they are not known yet."""
 
-    def __init__(self, messages: Messages, settings: Settings, versions: Versions | None, images: Images) -> None:
+    def __init__(
+        self, messages: Messages, settings: MessageSettings, versions: VersionLookup | None, images: Images
+    ) -> None:
         self.messages, self.settings, self.images = messages, settings, images
-        self.is_scan, self.versions = versions is None, versions or Versions([])
-        self.found = Decoded(messages)
+        self.is_scan, self.versions = versions is None, versions or VersionLookup([])
+        self.found = DecodedMessages(messages)
 
     def values(self, index: Ints) -> pa.BinaryArray:
         """The values of some messages."""
@@ -323,7 +328,9 @@ class _Decoder:
         first = self.found.texts.column(pa.array(map(as_text, values.values()), pa.string()))
         return [(name, first + at, 0) for at, name in enumerate(values)]
 
-    def add(self, group: Group, messages: Ints, origin: Ints, has: Sequence[Any], named: dict[str, list[Any]]) -> None:
+    def add(
+        self, group: MessageGroup, messages: Ints, origin: Ints, has: Sequence[Any], named: dict[str, list[Any]]
+    ) -> None:
         """Adds data messages; those whose version names no table by the table that each names. ``named``: schema and
         table of each, by place."""
         version = group.version
@@ -342,7 +349,7 @@ class _Decoder:
             self.found.add(one, messages[some], origin[some], here)
 
     def _tables(
-        self, group: Group, messages: Ints, origin: Ints, named: dict[str, list[Any]]
+        self, group: MessageGroup, messages: Ints, origin: Ints, named: dict[str, list[Any]]
     ) -> dict[MessageTable, Any]:
         """Which rows of some messages are of each table that is named in or around them."""
         image = group.images[0] or group.images[1] or {}
@@ -395,7 +402,7 @@ class _Decoder:
         headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
         named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
         schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
-        group = Group("MD", Kind.SCHEMA, None, MessageTable(schema, table, "message"), schema_id)
+        group = MessageGroup("MD", Kind.SCHEMA, None, MessageTable(schema, table, "message"), schema_id)
         group.headers = self.single(headers)
         group.problem = None if problem is None else (Problem.SCHEMA_TEXT, problem)
         self.found.add(group, np.array([number]), 0)
@@ -447,7 +454,7 @@ class _Decoder:
             outer = {"magic": MAGIC, "type": "DT", "messageSchemaId": schema_id}
             outer |= {} if text is None else {"messageSchema": text}
             outer |= {f"envelope.{name}": value for name, value in json.loads(headers or "{}").items()}
-            group = Group("DT", version=version, schema_id=schema_id, headers=self.single(outer))
+            group = MessageGroup("DT", version=version, schema_id=schema_id, headers=self.single(outer))
             written = text or (None if version is None else version.text) or self.settings.avro_schema
             if self.is_scan or written is None:
                 group.schema_text = text
@@ -474,7 +481,7 @@ class _Decoder:
     def framed(self, number: int, messages: Ints) -> None:
         """Messages with the Confluent framing and this schema id (§2.3)."""
         version = self.versions.by_registry_id.get(number)
-        group = Group("DataRecord", version=version, headers=self.single({"schemaId": str(number)}))
+        group = MessageGroup("DataRecord", version=version, headers=self.single({"schemaId": str(number)}))
         if version is None or version.text is None or version.problem:
             code, why = Problem.NO_REGISTRY, f"the registry has no schema {number}, or none was given"
             if version is not None and version.problem:
@@ -483,12 +490,12 @@ class _Decoder:
         else:
             self.records(group, self.values(messages), FRAME, messages, version.text)
 
-    def _undecoded(self, group: Group, messages: Ints, code: Problem, why: str) -> None:
+    def _undecoded(self, group: MessageGroup, messages: Ints, code: Problem, why: str) -> None:
         """Messages whose schema is unknown: changes of which only the envelope is known."""
         group.version, group.own, group.problem, group.is_decoded = None, len(group.headers), (code, why), False
         self.found.add(group, messages, 0)
 
-    def records(self, group: Group, values: pa.BinaryArray, start: int, messages: Ints, text: str) -> None:
+    def records(self, group: MessageGroup, values: pa.BinaryArray, start: int, messages: Ints, text: str) -> None:
         """DataRecords that were written with one schema, from byte ``start`` of each value on."""
         try:
             wanted = self._wanted(self.versions.decoder(text).schema, group.version)
@@ -505,7 +512,7 @@ class _Decoder:
             column = decoded.column if len(good) == len(messages) else decoded.column.take(pa.array(good))
             self._records(group, column, messages[good])
 
-    def _records(self, group: Group, column: pa.StructArray, messages: Ints) -> None:
+    def _records(self, group: MessageGroup, column: pa.StructArray, messages: Ints) -> None:
         """Adds decoded records."""
         texts = self.found.texts
         names = [one.name for one in column.type]
@@ -580,7 +587,7 @@ _Tree: TypeAlias = dict[int, dict[str, int]]
 class _JsonTexts:
     """JSON texts with the spans of their values."""
 
-    def __init__(self, decoder: _Decoder, values: pa.BinaryArray, index: Ints) -> None:
+    def __init__(self, decoder: _MessageDecoder, values: pa.BinaryArray, index: Ints) -> None:
         self.decoder, self.found, self.index = decoder, decoder.found, index
         self.text, self.edges = content_of(values)
         self.raw = self.text.tobytes()
@@ -681,7 +688,7 @@ class _JsonTexts:
         if form == "envelope":
             self._enveloped(tree, fields, texts, path)
         elif form == "record":
-            self._data(Group("DataRecord"), tree, fields, {}, texts)
+            self._data(MessageGroup("DataRecord"), tree, fields, {}, texts)
         elif form == "metadata":
             self._described({}, texts, path)
         elif form == "legacy":
@@ -712,7 +719,7 @@ class _JsonTexts:
             inner = tree.get(around, {"headers": around})
             outer |= {f"envelope.{name}": one for name, one in inner.items()}
         outer |= {name: one for name, one in fields.items() if name not in _ENVELOPE}
-        self._data(Group("DT", schema_id=as_text(schema_id) or None), tree, tree[at], outer, texts)
+        self._data(MessageGroup("DT", schema_id=as_text(schema_id) or None), tree, tree[at], outer, texts)
 
     def _described(self, outer: dict[str, Any], texts: Ints, path: Sequence[str]) -> None:
         """Adds metadata messages."""
@@ -723,7 +730,7 @@ class _JsonTexts:
             self.decoder.metadata(int(self.index[text]), outer, body)
 
     def _data(
-        self, group: Group, tree: _Tree, fields: dict[str, int], outer: dict[str, int | None], texts: Ints
+        self, group: MessageGroup, tree: _Tree, fields: dict[str, int], outer: dict[str, int | None], texts: Ints
     ) -> None:
         """Adds data messages; ``outer`` are the fields of the envelope."""
         first, versions, base = int(texts[0]), self.decoder.versions, self.base

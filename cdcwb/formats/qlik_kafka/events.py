@@ -14,9 +14,9 @@ from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.moments import moments
-from cdcwb.formats.qlik_kafka.decode import Bools, Decoded, Flat, decode
-from cdcwb.formats.qlik_kafka.masks import Cells, Masks
-from cdcwb.formats.qlik_kafka.versions import Settings, Versions
+from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages, Flat, decode
+from cdcwb.formats.qlik_kafka.masks import ImageValues, MessageMasks
+from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
 from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
@@ -32,7 +32,12 @@ _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "present_colum
 
 
 def events_of(
-    messages: Messages, where: Where, settings: Settings, versions: Versions, wanted: Wanted, schema: str | None = None
+    messages: Messages,
+    where: Where,
+    settings: MessageSettings,
+    versions: VersionLookup,
+    wanted: Wanted,
+    schema: str | None = None,
 ) -> pa.RecordBatch:
     """The events of one batch of messages; ``schema`` is the Avro schema that the container names."""
     batch = EventBatch(len(messages), wanted)
@@ -56,7 +61,7 @@ def events_of(
 # --- kinds and headers ------------------------------------------------------------------------------------------------
 
 
-def fill(batch: EventBatch, decoded: Decoded, messages: Messages) -> None:
+def fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> None:
     """All columns but those of images, masks, headers and bytes, with their problems."""
     groups, grouped = decoded.groups, np.flatnonzero(decoded.group >= 0)
     of = pa.array(decoded.group[grouped])
@@ -93,7 +98,7 @@ def fill(batch: EventBatch, decoded: Decoded, messages: Messages) -> None:
 class _Header:
     """The columns that come from the headers of data messages."""
 
-    def __init__(self, batch: EventBatch, decoded: Decoded) -> None:
+    def __init__(self, batch: EventBatch, decoded: DecodedMessages) -> None:
         self.batch, self.decoded, self.rows = batch, decoded, decoded.rows
 
     def problems(self, wrong: Bools, texts: pa.StringArray, name: str, expected: str) -> None:
@@ -162,7 +167,7 @@ class _Header:
         self.batch.put("operation", texts, self.rows)
 
 
-def _headers(batch: EventBatch, decoded: Decoded, messages: Messages) -> None:
+def _headers(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> None:
     """The map of headers: those of the source, then the facts of the container."""
     facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     names = {name: at for at, name in enumerate(facts)}
@@ -191,7 +196,7 @@ def _headers(batch: EventBatch, decoded: Decoded, messages: Messages) -> None:
 def _put_map(
     batch: EventBatch,
     column: str,
-    decoded: Decoded,
+    decoded: DecodedMessages,
     message: Ints,
     name: Ints,
     number: Ints,
@@ -212,12 +217,12 @@ def _put_map(
 # --- images -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(batch: EventBatch, decoded: Decoded) -> None:
+def _rows(batch: EventBatch, decoded: DecodedMessages) -> None:
     """Images, keys and masks of data messages."""
     rows, needs = decoded.rows, batch.wanted.needs
     if not len(rows):
         return
-    masks = Masks(decoded, lambda row, code, sentence: batch.problem(int(rows[row]), code, sentence))
+    masks = MessageMasks(decoded, lambda row, code, sentence: batch.problem(int(rows[row]), code, sentence))
     masks.read()
     for which, name in enumerate(("changed_columns", "present_columns")):
         if needs(name):
@@ -227,7 +232,7 @@ def _rows(batch: EventBatch, decoded: Decoded) -> None:
         return
     operation = decoded.header("operation")
     deleted, updated = (as_array(pc.fill_null(pc.equal(operation, str(one)), False)) for one in ("DELETE", "UPDATE"))
-    images = [Cells.of(decoded, which, np.flatnonzero(has[which])) for which in (0, 1)]
+    images = [ImageValues.of(decoded, which, np.flatnonzero(has[which])) for which in (0, 1)]
     absent = masks.absent(images)
     if needs("problems"):
         masks.compare(images[0], images[1], updated & has.all(axis=0), absent)
@@ -237,12 +242,12 @@ def _rows(batch: EventBatch, decoded: Decoded) -> None:
     _put_image(batch, "after", decoded, images, np.where(has[0] & ~deleted, 0, -1))
     _put_image(batch, "before", decoded, images, source)
     if needs("key"):
-        keys = [Cells.of(decoded, 2 + which, np.flatnonzero(has[which])) for which in (0, 1)]
+        keys = [ImageValues.of(decoded, 2 + which, np.flatnonzero(has[which])) for which in (0, 1)]
         source = np.where(deleted, source, np.where(has[0], 0, np.where(has[1], 1, -1)))
         _put_image(batch, "key", decoded, keys, source, is_whole=False)
 
 
-def before_of(decoded: Decoded, deleted: Bools) -> Ints:
+def before_of(decoded: DecodedMessages, deleted: Bools) -> Ints:
     """Which image of each data message is the before image (-1: none): a deleted row is, wherever it is (§4.3); that in
     ``data``, unless all of its values are null and there is another."""
     rows = decoded.rows
@@ -250,14 +255,19 @@ def before_of(decoded: Decoded, deleted: Bools) -> Ints:
     source = np.where(has[1], 1, -1)
     source[deleted & has[0]] = 0
     both = np.flatnonzero(deleted & has.all(axis=0))
-    cells = Cells.of(decoded, 0, both)
+    cells = ImageValues.of(decoded, 0, both)
     valued = np.bincount(cells.row[as_array(pc.is_valid(decoded.texts.take(cells.number)))], minlength=len(rows))
     source[both[valued[both] == 0]] = 1
     return source
 
 
 def _put_image(
-    batch: EventBatch, column: str, decoded: Decoded, images: Sequence[Cells], source: Ints, is_whole: bool = True
+    batch: EventBatch,
+    column: str,
+    decoded: DecodedMessages,
+    images: Sequence[ImageValues],
+    source: Ints,
+    is_whole: bool = True,
 ) -> None:
     """Fills an image from the image ``source`` of each row; null without one, or, unless it ``is_whole``, without
     values."""

@@ -11,12 +11,12 @@ from cdcwb.formats.sequences import UNKNOWN_UNTIL
 from cdcwb.words import visible
 
 __all__ = [
-    "COLUMN_FACTS", "ENVELOPE", "ENVELOPE_SCHEMA", "FRAME", "IMAGES", "LOBS", "MAGIC", "MASKS", "METADATA", "Form",
+    "COLUMN_FACTS", "ENVELOPE", "ENVELOPE_SCHEMA", "FRAME", "IMAGES", "LOBS", "MAGIC", "MASKS", "METADATA", "WireForm",
     "header", "json_form", "row_meaning",
 ]  # fmt: skip
 
 
-class Form(IntEnum):
+class WireForm(IntEnum):
     """The wire form of a message, as its first bytes show it (§1.2)."""
 
     NOTHING = 0  # filler or malformed bytes of the container

@@ -14,20 +14,20 @@ from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import Ints, as_array
 from cdcwb.formats.bitmask import Votes
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.qlik_kafka.decode import Bools, Decoded
-from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, Form
+from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages
+from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, WireForm
 from cdcwb.model import Operation, Problem
 
-__all__ = ["Cells", "Masks", "mask_order_row", "votes_of"]
+__all__ = ["ImageValues", "MessageMasks", "mask_order_row", "votes_of"]
 
 Report = Callable[[int, Problem, str], None]
-"""Takes a problem: the number of a data message (an index in ``Decoded.rows``), code, sentence."""
+"""Takes a problem: the number of a data message (an index in ``DecodedMessages.rows``), code, sentence."""
 
 
 @dataclass(slots=True)
-class Cells:
-    """The values of an image of some data messages: for each its row (an index in ``Decoded.rows``), the index of its
-    column's name, the number of its text, and its bit in masks (-1: none)."""
+class ImageValues:
+    """The values of an image of some data messages: for each its row (an index in ``DecodedMessages.rows``), the index
+    of its column's name, the number of its text, and its bit in masks (-1: none)."""
 
     row: Ints
     name: Ints
@@ -35,7 +35,7 @@ class Cells:
     bit: Ints
 
     @classmethod
-    def of(cls, decoded: Decoded, which: int, rows: Ints) -> Cells:
+    def of(cls, decoded: DecodedMessages, which: int, rows: Ints) -> ImageValues:
         """The values of ``data`` (0) or ``beforeData`` (1), or of its key columns (2, 3); ``rows`` are those that have
         it."""
         flat = decoded.columns[1][which]
@@ -44,17 +44,17 @@ class Cells:
         name, number, bit = flat.rows[item].T
         return cls(rows[of], name, number + decoded.origin[messages[of]], bit)
 
-    def take(self, chosen: Any) -> Cells:
+    def take(self, chosen: Any) -> ImageValues:
         """Some of the values."""
-        return Cells(self.row[chosen], self.name[chosen], self.number[chosen], self.bit[chosen])
+        return ImageValues(self.row[chosen], self.name[chosen], self.number[chosen], self.bit[chosen])
 
 
 @dataclass
-class Masks:
+class MessageMasks:
     """The masks of the data messages of a batch. ``bits``: rows by bits, for ``changeMask`` and ``columnMask``;
     ``null``: rows without a mask; ``width``: the number of columns of each row; ``names``: the column of each bit."""
 
-    decoded: Decoded
+    decoded: DecodedMessages
     report: Report
     masks: list[pa.BinaryArray] = field(init=False)
     bits: list[Bools] = field(init=False)
@@ -114,7 +114,7 @@ class Masks:
         names = pa.array(self.names, pa.string()).take(pa.array(number))
         return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), names)
 
-    def absent(self, images: Sequence[Cells]) -> Bools | None:
+    def absent(self, images: Sequence[ImageValues]) -> Bools | None:
         """Which columns (rows by bits) were not captured: their bit in ``columnMask`` is 0, and no image has a value of
         them, which is reported. None: all were captured."""
         missing = ~self.bits[1] & ~self.null[1][:, None] & (np.arange(self.bits[1].shape[1]) < self.width[:, None])
@@ -133,7 +133,7 @@ class Masks:
         found_missing: Bools = missing & ~valued
         return found_missing
 
-    def compared(self, data: Cells, before: Cells, rows: Bools) -> tuple[Ints, Ints, Bools]:
+    def compared(self, data: ImageValues, before: ImageValues, rows: Bools) -> tuple[Ints, Ints, Bools]:
         """The columns that both images of some rows have: row, bit, and whether the values differ. Large objects, which
         are in no mask, are not among them."""
         lobs: list[bool] = []
@@ -152,7 +152,7 @@ class Masks:
         differs = as_array(pc.fill_null(pc.not_equal(mine, its), False))
         return one.row, one.bit, differs | as_array(pc.xor(pc.is_null(mine), pc.is_null(its)))
 
-    def compare(self, data: Cells, before: Cells, rows: Bools, absent: Bools | None) -> None:
+    def compare(self, data: ImageValues, before: ImageValues, rows: Bools, absent: Bools | None) -> None:
         """Reports those of some updates whose change mask contradicts their images."""
         row, bit, differs = self.compared(data, before, rows & ~self.null[0])
         changed = self.bits[0][row, bit]
@@ -173,19 +173,19 @@ class Masks:
 # --- byte order -------------------------------------------------------------------------------------------------------
 
 
-def votes_of(decoded: Decoded, is_printed_avro: bool) -> tuple[Votes, Votes]:
+def votes_of(decoded: DecodedMessages, is_printed_avro: bool) -> tuple[Votes, Votes]:
     """The evidence of column masks, and of change masks with images, about the byte order of masks in Avro messages,
     and in those that were printed from Avro as JSON."""
     columns, changes = Votes(), Votes()
-    masks = Masks(decoded, lambda *_: None)
+    masks = MessageMasks(decoded, lambda *_: None)
     rows = decoded.rows
     updates = as_array(pc.fill_null(pc.equal(decoded.header("operation"), str(Operation.UPDATE)), False))
     both = updates & decoded.has[0, rows] & decoded.has[1, rows]
-    images = [Cells.of(decoded, which, np.flatnonzero(both)) for which in (0, 1)]
+    images = [ImageValues.of(decoded, which, np.flatnonzero(both)) for which in (0, 1)]
     row, bit, differs = masks.compared(images[0], images[1], both)
     row, bit = row[differs], bit[differs]
     for number, group in enumerate(decoded.groups):
-        is_avro = is_printed_avro | (decoded.forms[rows] != Form.JSON)
+        is_avro = is_printed_avro | (decoded.forms[rows] != WireForm.JSON)
         some = np.flatnonzero((decoded.group[rows] == number) & is_avro)
         if not len(some) or group.version is None:
             continue

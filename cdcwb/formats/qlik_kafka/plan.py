@@ -26,16 +26,16 @@ from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, decode, forms_of, scan_groups
-from cdcwb.formats.qlik_kafka.layout import MAGIC, Form
+from cdcwb.formats.qlik_kafka.layout import MAGIC, WireForm
 from cdcwb.formats.qlik_kafka.masks import mask_order_row, votes_of
 from cdcwb.formats.qlik_kafka.versions import (
     PLACES,
     UNNAMED,
+    MessageSettings,
     MessageTable,
     Place,
-    Settings,
     Version,
-    Versions,
+    VersionLookup,
     from_avro,
     from_names,
     name_of,
@@ -49,7 +49,7 @@ __all__ = ["Plan", "complete", "context_of"]
 # --- first pass -------------------------------------------------------------------------------------------------------
 
 _MOST: Final = 10_000  # shapes, and ids, of one part; there are more only if names and ids are data
-_AVRO: Final = (Form.ENVELOPE, Form.CONFLUENT, Form.BARE)
+_AVRO: Final = (WireForm.ENVELOPE, WireForm.CONFLUENT, WireForm.BARE)
 
 
 class Shape(NamedTuple):
@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class FirstPass:
     """What the first pass finds in a part. Every dictionary has the first place of its key. ``shapes``: those of data
     messages that name no schema, and, by the schema id, of the first message in JSON of each, in case its metadata is
     missing. ``clashing``: versions that differ from the one in ``metadata`` with the same schema id."""
@@ -77,7 +77,7 @@ class Found:
     registry_names: dict[int, set[MessageTable]] = field(default_factory=dict)
     shapes: dict[str | Shape, tuple[Place, Shape]] = field(default_factory=dict)
 
-    def add(self, other: Found) -> None:
+    def add(self, other: FirstPass) -> None:
         """Adds what was found in a later part."""
         self.records += other.records
         self.messages += other.messages
@@ -108,16 +108,16 @@ class _Envelope(msgspec.Struct):
 _LIGHT: Final = msgspec.json.Decoder(_Envelope)
 
 
-def scan(batches: Batches, container: Container | None, settings: Settings) -> Found:
+def scan(batches: Batches, container: Container | None, settings: MessageSettings) -> FirstPass:
     """What is found in consecutive messages of a container (None: rows of a topic)."""
-    found = Found()
+    found = FirstPass()
     for messages, file_index in batches:
         indices = np.broadcast_to(np.asarray(file_index, dtype=np.int64), len(messages))
         _scan_batch(found, messages, indices, settings, container is not None and container.schema is not None)
     return found
 
 
-def _scan_batch(found: Found, messages: Messages, files: Ints, settings: Settings, has_schema: bool) -> None:
+def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: MessageSettings, has_schema: bool) -> None:
     def note(known: dict[Any, Any], name: Any, number: int, *more: Any) -> None:
         if name not in known and len(known) < _MOST:
             known[name] = (place(number), *more) if more else place(number)
@@ -127,16 +127,16 @@ def _scan_batch(found: Found, messages: Messages, files: Ints, settings: Setting
 
     forms = forms_of(messages)
     found.records += len(forms)
-    found.messages += int(np.count_nonzero(forms != Form.NOTHING))
+    found.messages += int(np.count_nonzero(forms != WireForm.NOTHING))
     found.has_avro |= bool(np.isin(forms, _AVRO).any())
     unknown = []
-    for number in np.flatnonzero(forms == Form.JSON).tolist():
+    for number in np.flatnonzero(forms == WireForm.JSON).tolist():
         schema_id = _schema_id(messages.value[number].as_py())
         if schema_id not in found.schema_ids:
             unknown.append(number)
             found.schema_ids |= {schema_id} if schema_id and len(found.schema_ids) < _MOST else set()
     json_messages = np.array(unknown, dtype=np.int64)
-    decoded = scan_groups(messages, json_messages, np.flatnonzero(forms == Form.ENVELOPE), settings)
+    decoded = scan_groups(messages, json_messages, np.flatnonzero(forms == WireForm.ENVELOPE), settings)
     for number, version in sorted(decoded.described, key=lambda one: one[0]):
         found.describe(place(number), version.at(place(number)))
     numbers, first = np.unique(decoded.group[decoded.rows], return_index=True)
@@ -166,7 +166,7 @@ def _schema_id(value: bytes) -> str | None:
     return light.messageSchemaId or None if light.magic == MAGIC and light.type == "DT" else None
 
 
-def _named_around(messages: Messages, index: Ints, settings: Settings) -> set[MessageTable]:
+def _named_around(messages: Messages, index: Ints, settings: MessageSettings) -> set[MessageTable]:
     """The tables that the container names for some messages: by topic or record headers."""
     nothing = pa.nulls(len(messages), pa.string())
     columns = [messages.facts.get(name, nothing) for name in ("topic", "header.schema", "header.table")]
@@ -188,7 +188,7 @@ _SPELLED: Final = {
 }
 
 
-def usable_places(whole: Found, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+def usable_places(whole: FirstPass, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     """The places of table names that are used, and the reason for each that is not.
 
     A message key is often a row's primary key instead of a table's name, a column ``table_name`` may be data, and
@@ -221,7 +221,7 @@ def _doubt(shapes: Sequence[Shape], place: str) -> str:
 
 
 def find_versions(
-    whole: Found,
+    whole: FirstPass,
     outside: Sequence[Version],
     registry: Mapping[int, str],
     schemas: Iterable[tuple[str, str, Place]],
@@ -301,12 +301,12 @@ _VOTING_OF_EACH: Final = 256  # of each part, at least
 class Plan(MessagePlan):
     """How a capture of messages is read."""
 
-    settings: Settings
+    settings: MessageSettings
     versions: list[Version] = field(default_factory=list)
 
-    def lookup(self) -> Versions:
+    def lookup(self) -> VersionLookup:
         """The versions, to be found by what messages name."""
-        return Versions(self.versions)
+        return VersionLookup(self.versions)
 
 
 def context_of(plan: Plan) -> Any:
@@ -316,7 +316,7 @@ def context_of(plan: Plan) -> Any:
 
 def complete(plan: Plan, options: Options, each: Pass) -> None:
     """Adds to a plan what the first pass finds, and decides what is detected. Raises CaptureError."""
-    whole, outside = Found(), _outside(options.given.get("metadata", ""), plan.settings)
+    whole, outside = FirstPass(), _outside(options.given.get("metadata", ""), plan.settings)
     for one in each(scan, plan.settings):
         whole.add(one)
     texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
@@ -363,7 +363,7 @@ def _votes(batches: Batches, container: Container | None, given: tuple[str, int]
     return votes
 
 
-def _clashes(whole: Found, containers: Sequence[Container]) -> list[dict[str, Any]]:
+def _clashes(whole: FirstPass, containers: Sequence[Container]) -> list[dict[str, Any]]:
     """Metadata messages that describe something else under a schema id that was there before."""
     notes = []
     for (file, offset, length), version in whole.clashing:
@@ -379,9 +379,9 @@ def _clashes(whole: Found, containers: Sequence[Container]) -> list[dict[str, An
     return notes
 
 
-def _outside(paths: str, settings: Settings) -> list[Version]:
+def _outside(paths: str, settings: MessageSettings) -> list[Version]:
     """The versions of the metadata messages outside of the capture, in files and folders, one in each line."""
-    whole = Found()
+    whole = FirstPass()
     for path in list_files(paths.split("\n")) if paths else ():
         container = detect.probe(path, {})
         for start, stop in message_files.parts(container):
@@ -396,7 +396,7 @@ def _outside(paths: str, settings: Settings) -> list[Version]:
 
 
 def _detected_rows(
-    whole: Found, versions: Sequence[Version], unresolved: set[str], texts: Mapping[int, str]
+    whole: FirstPass, versions: Sequence[Version], unresolved: set[str], texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
     """Where the names of tables were found that no metadata gives, and where the versions are from."""
     named: dict[tuple[str, str], dict[str, Any]] = {}

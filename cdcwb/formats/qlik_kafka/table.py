@@ -16,10 +16,10 @@ from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.messages.format import TableColumn
-from cdcwb.formats.qlik_kafka.decode import Decoded, decode
+from cdcwb.formats.qlik_kafka.decode import DecodedMessages, decode
 from cdcwb.formats.qlik_kafka.events import before_of, fill
 from cdcwb.formats.qlik_kafka.plan import Plan
-from cdcwb.formats.qlik_kafka.versions import Versions
+from cdcwb.formats.qlik_kafka.versions import VersionLookup
 from cdcwb.formats.replicate import decimal_type, replicate_type
 from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.text_values import cast, parsed
@@ -73,7 +73,7 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def read_table(
-    plan: Plan, versions: Versions, messages: Messages, where: Where, schema: str | None, request: TableRequest
+    plan: Plan, versions: VersionLookup, messages: Messages, where: Where, schema: str | None, request: TableRequest
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one table in some messages, in capture order."""
     types = _column_types(plan, request)
@@ -94,7 +94,7 @@ def read_table(
     yield pa.RecordBatch.from_arrays([*events.columns, *images], schema=request_schema(types, request))
 
 
-def _image(decoded: Decoded, messages: Ints, source: Ints, types: Mapping[str, pa.DataType]) -> pa.StructArray:
+def _image(decoded: DecodedMessages, messages: Ints, source: Ints, types: Mapping[str, pa.DataType]) -> pa.StructArray:
     """An image of some data messages: ``data`` or ``beforeData``, as ``source`` gives (-1: neither)."""
     key = decoded.group[messages] * 3 + source + 1
     order = np.argsort(key, kind="stable")

@@ -21,10 +21,10 @@ from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.qlik_kafka import layout
-from cdcwb.formats.qlik_kafka.decode import Decoded, decode
-from cdcwb.formats.qlik_kafka.layout import IMAGES, MAGIC, MASKS, Form
-from cdcwb.formats.qlik_kafka.masks import Masks
-from cdcwb.formats.qlik_kafka.versions import Settings, Versions
+from cdcwb.formats.qlik_kafka.decode import DecodedMessages, decode
+from cdcwb.formats.qlik_kafka.layout import IMAGES, MAGIC, MASKS, WireForm
+from cdcwb.formats.qlik_kafka.masks import MessageMasks
+from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
 from cdcwb.model import Kind, Problem
 from cdcwb.words import joined, visible
 
@@ -38,7 +38,7 @@ _INSIDE: Final = {"lineage": "metadata", "tableStructure": "metadata", "tableCol
 
 
 def dissect(
-    messages: Messages, settings: Settings, versions: Versions, schema: str | None, event: Mapping[str, Any]
+    messages: Messages, settings: MessageSettings, versions: VersionLookup, schema: str | None, event: Mapping[str, Any]
 ) -> Field:
     """The field tree of the one message of a batch; ``schema`` is the Avro schema that its container names, ``event``
     its event. Accepts any bytes and never raises.
@@ -51,12 +51,12 @@ def dissect(
         said = "no value: a tombstone; a compacted topic deletes the row with this key"
         return Field("tombstone", 0, 0, b"", None, said)
     decoded = decode(messages, settings, versions, True, schema)
-    meanings, form = _Meanings(decoded, event), Form(decoded.forms[0])
-    if form == Form.JSON:
+    meanings, form = _QlikMeanings(decoded, event), WireForm(decoded.forms[0])
+    if form == WireForm.JSON:
         tree = meanings.json(value)
-    elif form == Form.ENVELOPE:
+    elif form == WireForm.ENVELOPE:
         tree = meanings.enveloped(value, settings, versions)
-    elif form == Form.CONFLUENT:
+    elif form == WireForm.CONFLUENT:
         tree = meanings.framed(value, versions)
     else:
         tree = meanings.record(value, 0, schema or settings.avro_schema, "Avro without a frame")
@@ -66,10 +66,10 @@ def dissect(
     return tree
 
 
-class _Meanings:
+class _QlikMeanings:
     """The meanings of the fields of a message."""
 
-    def __init__(self, decoded: Decoded, event: Mapping[str, Any]) -> None:
+    def __init__(self, decoded: DecodedMessages, event: Mapping[str, Any]) -> None:
         self.name: str = event.get("record_type") or "message"
         self.is_damaged = event["kind"] == Kind.MALFORMED
         self.is_json = False
@@ -84,13 +84,13 @@ class _Meanings:
             self._read(decoded)
         self.bit_of = {name: bit for bit, name in enumerate(self.columns)}
 
-    def _read(self, decoded: Decoded) -> None:
+    def _read(self, decoded: DecodedMessages) -> None:
         self.operation = decoded.header("operation")[0].as_py()
         self.images = [image for which in (0, 1) if (image := decoded.image(which, 0)) is not None]
         version = decoded.groups[0].version
         self.columns = decoded.groups[0].names if version is None else version.bits
         self.types = {} if version is None else {one.name: one.type for one in version.columns}
-        masks = Masks(decoded, lambda *_: None)
+        masks = MessageMasks(decoded, lambda *_: None)
         masks.read()
         for name, bits, null in zip(MASKS, masks.bits, masks.null, strict=True):
             if not null[0]:
@@ -110,7 +110,7 @@ class _Meanings:
         children = self._fields(children, self._outer(tree))
         return replace(tree, name=self.name, meaning=self._meaning(f"JSON{around}"), children=(*children, *unread))
 
-    def enveloped(self, value: bytes, settings: Settings, versions: Versions) -> Field:
+    def enveloped(self, value: bytes, settings: MessageSettings, versions: VersionLookup) -> Field:
         """The tree of a value in Qlik's Avro envelope."""
         tree = anatomy(parse_schema(layout.ENVELOPE_SCHEMA), value)
         parts = {field.name: field for field in tree.children}
@@ -126,7 +126,7 @@ class _Meanings:
         said = self._meaning("Avro in Qlik's envelope")
         return replace(tree, name=self.name, meaning=said, children=tuple(children), problem=None)
 
-    def framed(self, value: bytes, versions: Versions) -> Field:
+    def framed(self, value: bytes, versions: VersionLookup) -> Field:
         """The tree of a value with the Confluent framing: a zero byte, the schema's id, the record."""
         number = int.from_bytes(value[1 : layout.FRAME], "big")
         version = versions.by_registry_id.get(number)

@@ -14,20 +14,8 @@ from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
-    "COLUMNS_OF_NAMES",
-    "PLACES",
-    "UNNAMED",
-    "MessageTable",
-    "Place",
-    "Settings",
-    "Version",
-    "Versions",
-    "from_avro",
-    "from_metadata",
-    "from_names",
-    "name_in",
-    "name_of",
-    "split_name",
+    "COLUMNS_OF_NAMES", "PLACES", "UNNAMED", "MessageSettings", "MessageTable", "Place", "Version", "VersionLookup",
+    "from_avro", "from_metadata", "from_names", "name_in", "name_of", "split_name",
 ]  # fmt: skip
 
 
@@ -249,7 +237,7 @@ def from_names(table_version: str, table: MessageTable, names: Iterable[str], ex
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class MessageSettings:
     """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where the
     name of a table may be, the Avro schema of values that name none, and whether messages in JSON were printed from
     Avro."""
@@ -261,7 +249,7 @@ class Settings:
 
 
 @dataclass
-class Versions:
+class VersionLookup:
     """All versions of a capture's tables, found by what messages name."""
 
     versions: Sequence[Version]

@@ -18,10 +18,10 @@ from cdcwb.formats.gbase8s.layout import (
     SCHEME,
     SESSION_INVALID,
     SIZE_WORD,
-    Column,
     HeaderField,
     RecordType,
-    Settings,
+    SchemaColumn,
+    StreamSettings,
     explain_error,
 )
 from cdcwb.formats.gbase8s.schema import TableSchema
@@ -62,7 +62,7 @@ class Anatomy:
     problems: Problems
 
 
-def cut(record: bytes, schema: TableSchema | None, settings: Settings) -> Anatomy:
+def cut(record: bytes, schema: TableSchema | None, settings: StreamSettings) -> Anatomy:
     """Cuts a record, of any bytes, into its parts.
 
     ``schema`` says how many size words a row has; without one, as many as its header has room for.
@@ -120,7 +120,7 @@ def _word_count(kind: RecordType, size: int, schema: TableSchema | None) -> tupl
     return wanted, []
 
 
-def _size_words(raw: bytes, settings: Settings) -> tuple[int, ...]:
+def _size_words(raw: bytes, settings: StreamSettings) -> tuple[int, ...]:
     """The size words, in the byte order of the server (§3)."""
     order: Literal["little", "big"] = "little" if settings.byte_order == "little" else "big"
     return tuple(int.from_bytes(raw[at : at + SIZE_WORD], order) for at in range(0, len(raw), SIZE_WORD))
@@ -152,7 +152,7 @@ def _field_problems(kind: RecordType, header: dict[str, int], payload: int) -> P
 class Slot:
     """The bytes of one column, ``[start, stop)`` of the payload; a length prefix is part of them."""
 
-    column: Column
+    column: SchemaColumn
     start: int
     stop: int
 
@@ -166,7 +166,7 @@ class Row:
     problems: Problems
 
 
-def lay_out(schema: TableSchema, payload: bytes, words: Sequence[int], settings: Settings) -> Row:
+def lay_out(schema: TableSchema, payload: bytes, words: Sequence[int], settings: StreamSettings) -> Row:
     """Finds the columns of a row payload (§3, §4).
 
     Fixed-length columns come first, by their sizes; the others take what their size words say, provided that
@@ -202,7 +202,7 @@ def lay_out(schema: TableSchema, payload: bytes, words: Sequence[int], settings:
     return Row(tuple(slots), at, problems)
 
 
-def _prefixed(column: Column, payload: bytes, at: int, settings: Settings) -> int | None:
+def _prefixed(column: SchemaColumn, payload: bytes, at: int, settings: StreamSettings) -> int | None:
     """Bytes of a variable-length value by the length in front of it, None where the payload ends inside that (§4.2)."""
     width = prefix_width(column, settings)
     if at + width > len(payload):
@@ -210,6 +210,6 @@ def _prefixed(column: Column, payload: bytes, at: int, settings: Settings) -> in
     return width + int.from_bytes(payload[at : at + width], "big")
 
 
-def _does_not_fit(column: Column, size: int | None, at: int, payload: int) -> str:
+def _does_not_fit(column: SchemaColumn, size: int | None, at: int, payload: int) -> str:
     wanted = "a length" if size is None else f"{size} bytes"
     return f"expected {wanted} for column {column.ordinal} {column.name} at byte {at} of the row, found {payload - at}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cdcwb.formats.gbase8s.layout import COMMON_FIELDS, Settings, record_name
+from cdcwb.formats.gbase8s.layout import COMMON_FIELDS, StreamSettings, record_name
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, table_schema, text_codec
 from cdcwb.model import Kind, Problem
 from tests.reference.gbase8s.anatomy import Anatomy, Problems, cut, lay_out
@@ -15,7 +15,7 @@ from tests.reference.gbase8s.values import decode
 
 __all__ = ["DEFAULTS", "event", "position_text", "schema_of", "time_of"]
 
-DEFAULTS: Final = Settings()
+DEFAULTS: Final = StreamSettings()
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST: Final = -62135596800  # 0001-01-01T00:00:00Z
@@ -33,12 +33,12 @@ def time_of(seconds: int) -> datetime | None:
     return _EPOCH + timedelta(seconds=seconds) if _EARLIEST <= seconds <= _LATEST else None
 
 
-def schema_of(record: bytes, version: int = 1, settings: Settings = DEFAULTS) -> TableSchema | None:
+def schema_of(record: bytes, version: int = 1, settings: StreamSettings = DEFAULTS) -> TableSchema | None:
     """The table schema that a TABSCHEM record brings (§5), or None where the record is none or too short for one."""
     return _schema_of(record, cut(record, None, settings), version, settings)
 
 
-def _schema_of(record: bytes, anatomy: Anatomy, version: int, settings: Settings) -> TableSchema | None:
+def _schema_of(record: bytes, anatomy: Anatomy, version: int, settings: StreamSettings) -> TableSchema | None:
     if anatomy.type is None or anatomy.type.kind is not Kind.SCHEMA:
         return None
     header = anatomy.header
@@ -47,7 +47,7 @@ def _schema_of(record: bytes, anatomy: Anatomy, version: int, settings: Settings
     return table_schema(header["user_data"], version, text, counts, "record")
 
 
-def event(record: bytes, schema: TableSchema | None = None, settings: Settings = DEFAULTS) -> dict[str, object]:
+def event(record: bytes, schema: TableSchema | None = None, settings: StreamSettings = DEFAULTS) -> dict[str, object]:
     """What the record's own bytes say: the columns of ``events`` that need no other record.
 
     ``schema`` is the one in force for a row record (None: not known, the row stays bytes). The keys are
@@ -101,7 +101,7 @@ def _header_texts(record: bytes, anatomy: Anatomy) -> dict[str, str]:
 
 
 def _row_image(
-    record: bytes, anatomy: Anatomy, schema: TableSchema | None, settings: Settings, problems: Problems
+    record: bytes, anatomy: Anatomy, schema: TableSchema | None, settings: StreamSettings, problems: Problems
 ) -> tuple[dict[str, str | None], bytes]:
     """The columns of a row, and the bytes of it that are in none; problems are added to the list."""
     payload = record[anatomy.header_end : anatomy.payload_end]
@@ -121,7 +121,7 @@ def _row_image(
     return image, payload[row.end :]
 
 
-def _schema_problems(record: bytes, anatomy: Anatomy, settings: Settings) -> Problems:
+def _schema_problems(record: bytes, anatomy: Anatomy, settings: StreamSettings) -> Problems:
     problems: Problems = []
     if text_codec(record[anatomy.header_end : anatomy.payload_end], settings.charset) is None:
         tried = " or ".join(dict.fromkeys(("utf-8", settings.charset)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cdcwb.formats.gbase8s.layout import QUALIFIERS, Column
+from cdcwb.formats.gbase8s.layout import QUALIFIERS, SchemaColumn
 
 __all__ = ["NoValueError", "datetime_text", "decimal_text", "interval_text"]
 
@@ -44,7 +44,7 @@ def _unpack(raw: bytes) -> _Packed | None:
     return _Packed(negative, exponent, digits)
 
 
-def decimal_text(column: Column, raw: bytes) -> str | None:
+def decimal_text(column: SchemaColumn, raw: bytes) -> str | None:
     """DECIMAL, NUMERIC, MONEY (§4.3): in full, with exactly the scale; floating ones without trailing zeros."""
     packed = _unpack(raw)
     if packed is None:
@@ -70,7 +70,7 @@ class _Clock(NamedTuple):
     fraction: str
 
 
-def _clock(column: Column, raw: bytes) -> _Clock | None:
+def _clock(column: SchemaColumn, raw: bytes) -> _Clock | None:
     """The fields of a packed DATETIME or INTERVAL (§4.4, §4.5); None is NULL.
 
     The exponent counts the digits down to SECOND, also where the last field is a larger one. Leading zero pairs are not
@@ -128,7 +128,7 @@ def _joined(first: str, rest: dict[int, int], before_hour: str, fraction: str) -
     return text + ("." + fraction if fraction else "")
 
 
-def datetime_text(column: Column, raw: bytes) -> str | None:
+def datetime_text(column: SchemaColumn, raw: bytes) -> str | None:
     """DATETIME (§4.4): ISO 8601 with only its own fields, and exactly the digits of its fraction."""
     clock = _clock(column, raw)
     if clock is None:
@@ -150,7 +150,7 @@ def datetime_text(column: Column, raw: bytes) -> str | None:
     return _joined(f"{number:04d}" if code == _YEAR else f"{number:02d}", fields, "T", clock.fraction)
 
 
-def interval_text(column: Column, raw: bytes) -> str | None:
+def interval_text(column: SchemaColumn, raw: bytes) -> str | None:
     """INTERVAL (§4.5): ``-5 12:34:56.5``, ``3-07``; the first field without zeros in front."""
     clock = _clock(column, raw)
     if clock is None:

@@ -13,8 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from cdcwb.formats.gbase8s.layout import LVARCHAR_PREFIX, Column, ColumnKind, Settings
-from cdcwb.formats.gbase8s.values import Value
+from cdcwb.formats.gbase8s.layout import LVARCHAR_PREFIX, ColumnKind, SchemaColumn, StreamSettings
+from cdcwb.formats.gbase8s.values import ColumnValue
 from cdcwb.model import Problem
 from tests.reference.gbase8s.packed import NoValueError, datetime_text, decimal_text, interval_text
 
@@ -25,12 +25,12 @@ _DAY_ZERO: Final = date(1899, 12, 31).toordinal()
 _LOB_PREFIX: Final = 4
 
 
-def prefix_width(column: Column, settings: Settings) -> int:
+def prefix_width(column: SchemaColumn, settings: StreamSettings) -> int:
     """Bytes of the length in front of a variable-length value (§4.2)."""
     return LVARCHAR_PREFIX if column.kind is ColumnKind.LVARCHAR else settings.prefix_width
 
 
-def decode(column: Column, raw: bytes, settings: Settings) -> Value:
+def decode(column: SchemaColumn, raw: bytes, settings: StreamSettings) -> ColumnValue:
     """The value of a column from all its bytes in the row, the length prefix of a variable-length one included.
 
     ``raw`` has ``column.size`` bytes for a fixed-length column, and as many as its size word says for the others; a
@@ -44,12 +44,12 @@ def decode(column: Column, raw: bytes, settings: Settings) -> Value:
         if column.kind is ColumnKind.LVARCHAR:
             return _text(_lvarchar(raw), settings)
         if column.kind in _PACKED:
-            return Value(_PACKED[column.kind](column, raw))
-        return Value(_PLAIN[column.kind](raw))
+            return ColumnValue(_PACKED[column.kind](column, raw))
+        return ColumnValue(_PLAIN[column.kind](raw))
     except _WrongLengthError as error:
-        return Value(raw.hex(), Problem.SIZE_WORDS, str(error))
+        return ColumnValue(raw.hex(), Problem.SIZE_WORDS, str(error))
     except NoValueError as error:
-        return Value(raw.hex(), Problem.VALUE, str(error))
+        return ColumnValue(raw.hex(), Problem.VALUE, str(error))
 
 
 # --- numbers, dates, booleans -----------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ _PLAIN: Final[dict[ColumnKind, Callable[[bytes], str | None]]] = {
     ColumnKind.LOB: _large_object,
 }
 
-_PACKED: Final[dict[ColumnKind, Callable[[Column, bytes], str | None]]] = {
+_PACKED: Final[dict[ColumnKind, Callable[[SchemaColumn, bytes], str | None]]] = {
     ColumnKind.DECIMAL: decimal_text,
     ColumnKind.DATETIME: datetime_text,
     ColumnKind.INTERVAL: interval_text,
@@ -169,12 +169,14 @@ def _lvarchar(raw: bytes) -> bytes | None:
     return data[1:].removesuffix(b"\0")
 
 
-def _text(data: bytes | None, settings: Settings) -> Value:
+def _text(data: bytes | None, settings: StreamSettings) -> ColumnValue:
     """A text in the database's character set. The hex of one that is not in it leaves out prefix, flag and padding."""
     if data is None:
-        return Value(None)
+        return ColumnValue(None)
     try:
-        return Value(data.decode(settings.charset))
+        return ColumnValue(data.decode(settings.charset))
     except UnicodeError as error:
         where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
-        return Value(data.hex(), Problem.CHARSET, f"expected text in {settings.charset}, found other bytes{where}")
+        return ColumnValue(
+            data.hex(), Problem.CHARSET, f"expected text in {settings.charset}, found other bytes{where}"
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, Token, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, TrailToken, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import HALVES, HEADER_TOKENS, IMAGE_LETTERS
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
@@ -350,7 +350,7 @@ class Reading:
                 sentence = f"token {name} has length {line.length}, {len(value)} bytes are shown"
                 result.problems.append((Problem.HEADER_VALUE, sentence))
             if not in_user:
-                result.tokens.append(Token(line.id, line.name, line.info, line.length, value))
+                result.tokens.append(TrailToken(line.id, line.name, line.info, line.length, value))
             elif b"\0" in value.rstrip(b"\0") or line.name is None:
                 result.user_tokens += user_pairs(value)
             else:

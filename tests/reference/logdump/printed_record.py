@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Token
+from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, TrailToken
 from cdcwb.formats.goldengate.layout import IO_TYPES, io_type_of
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
@@ -62,7 +62,7 @@ class Printed:
     parts: dict[str, int] = field(default_factory=dict)
     body: bytes | None = None
     columns: list[PrintedColumn] = field(default_factory=list)
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[TrailToken] = field(default_factory=list)
     user_tokens: list[tuple[str, str]] = field(default_factory=list)
     text: str | None = None
     trail: str | None = None
