@@ -29,7 +29,7 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_moment, event_columns, nearest
 from cdcwb.formats.source import folders_of, is_file, is_remote
 from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_settings
-from cdcwb.live.jdbc import Table
+from cdcwb.live.jdbc import JdbcTable
 from cdcwb.planned import Origin, Planned, plain
 from cdcwb.saved import (
     read_description,
@@ -146,7 +146,7 @@ class Reading:
 class DatabaseReading:
     """How a table of a database is read: the table, and the requested format and options."""
 
-    table: Table
+    table: JdbcTable
     given: str
     options: dict[str, Any]
 
@@ -187,7 +187,7 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     if any(map(is_kafka, places)):
         raise OptionError("topics are opened without other paths; one URL can name several topics")
     if len(places) == 1 and is_jdbc(places[0]):
-        table = Table.take(str(places[0]), known_options)
+        table = JdbcTable.take(str(places[0]), known_options)
         if format != "auto":
             check_options(row_format(format), known_options)
         return Checked(None, database=DatabaseReading(table, format, known_options))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cdcwb.xds import Snapshot
 
-__all__ = ["Table", "failure", "find_id", "id_ranges", "read_snapshot"]
+__all__ = ["JdbcTable", "failure", "find_id", "id_ranges", "read_snapshot"]
 
 _FETCHED: Final = "10000"  # rows that a driver fetches at a time
 _PARTITION: Final = 50_000  # rows of a Spark partition
@@ -27,7 +27,7 @@ _PARTITIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class JdbcTable:
     """A change table, a control table or an event log of a database. ``id_column`` is the record_id of an event log
     whose columns have other names; ``start`` (included) and ``end`` (excluded) are ids, or None."""
 
@@ -39,7 +39,7 @@ class Table:
     end: str | None = None
 
     @classmethod
-    def take(cls, url: str, options: dict[str, Any]) -> Table:
+    def take(cls, url: str, options: dict[str, Any]) -> JdbcTable:
         """The table that options name, which are removed: ``dbtable``, ``start``, ``end``, ``id_column`` and
         ``client_config``. Raises OptionError."""
         address = Address.parse(url)
@@ -162,7 +162,7 @@ def read_snapshot(
     from cdcwb.xds import Snapshot
 
     address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
-    found = [Table(address, SqlTableName.parse(text), login) for text in tables]
+    found = [JdbcTable(address, SqlTableName.parse(text), login) for text in tables]
     return Snapshot.of({table.name.label: table.present(spark) for table in found})
 
 

@@ -149,10 +149,10 @@ TYPES = {
 WRITTEN = """
 import sys
 import pyarrow.parquet as pq
-from cdcwb.live.jdbc import Table
+from cdcwb.live.jdbc import JdbcTable
 from cdcwb.spark.session import get_spark
 
-table = Table.take(sys.argv[1], {"dbtable": "typed"})
+table = JdbcTable.take(sys.argv[1], {"dbtable": "typed"})
 frame, _ = table.rows(get_spark(packages=table.packages))
 pq.write_table(frame.toArrow(), sys.argv[2])
 """

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.formats.containers.rows import FileProbe
-from cdcwb.formats.containers.sql import Segments, cut_sql, find_begin, looks_like_dump, outline, segments
+from cdcwb.formats.containers.sql import SqlSegments, cut_sql, find_begin, looks_like_dump, outline, segments
 from cdcwb.formats.containers.sql_values import column, value_of
 from tests.event_logs import as_sql, rows
 from tests.mutate import mutate
@@ -33,7 +33,7 @@ def read(data: bytes, table: str | None = "t", backslash: bool = False) -> list[
     return found
 
 
-def _told(data: Any, some: Segments, backslash: bool) -> list[tuple[bytes, Any]]:
+def _told(data: Any, some: SqlSegments, backslash: bool) -> list[tuple[bytes, Any]]:
     said: dict[int, Any] = {gap.index: f"{gap.code or gap.kind}: {gap.reason}" for gap in some.gaps}
     for group in some.rows.values():
         width = group.starts[0].shape[1]

@@ -31,7 +31,7 @@ from cdcwb.model import OffsetUnit, Problem
 __all__ = [
     "BOM",
     "DumpTable",
-    "Segments",
+    "SqlSegments",
     "cut_sql",
     "find_begin",
     "inserted_from_select",
@@ -136,7 +136,7 @@ _MOST_TABLES: Final = 1000
 _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
-class _Head(NamedTuple):
+class _StatementHead(NamedTuple):
     """A statement up to its rows, which begin at ``end``. ``table``: in lower case; ``written``: as it is written;
     ``names``: the columns, None if it lists none. ``rows``: what gives the rows, ``values``, ``copy`` or ``select``
     (None: nothing). ``of_all``: it is one table of an INSERT ALL, with one row."""
@@ -155,7 +155,7 @@ def _names_of(text: bytes, charset: str) -> tuple[str, ...]:
     return tuple((one[1:-1] if one[:1] in b'"`[' else one).decode(charset, "backslashreplace") for one in found)
 
 
-def _head(data: Any, place: int, charset: str) -> _Head | None:
+def _head(data: Any, place: int, charset: str) -> _StatementHead | None:
     found = _HEAD.match(data, place)
     if found is None:
         return None
@@ -164,10 +164,10 @@ def _head(data: Any, place: int, charset: str) -> _Head | None:
     names = None if listed is None else _names_of(listed, charset)
     rows = next((one for one in ("values", "copy", "select") if found[one] is not None), None)
     of_all = found["all"] is not None or found["into"] is not None
-    return _Head(written.casefold(), written, names, rows, of_all, found.end())
+    return _StatementHead(written.casefold(), written, names, rows, of_all, found.end())
 
 
-def _heads(buffer: Bytes, charset: str) -> Iterator[_Head]:
+def _heads(buffer: Bytes, charset: str) -> Iterator[_StatementHead]:
     """The beginnings of statements with rows, as far as lines begin with them."""
     found = (_head(buffer.data, line.end(), charset) for line in _ROW_LINE.finditer(buffer.data))
     return (one for one in found if one is not None)
@@ -230,7 +230,7 @@ class SqlRows:
 
 
 @dataclass(slots=True)
-class Segments:
+class SqlSegments:
     """Neighbouring segments of a dump, in order, without holes."""
 
     start: list[int] = field(default_factory=list)
@@ -248,7 +248,7 @@ def segments(
     charset: str = "utf-8",
     backslash: bool = False,
     widths: Mapping[str, int] | None = None,
-) -> Iterator[Segments]:
+) -> Iterator[SqlSegments]:
     """The segments of the statements that begin in ``[start, stop)``; ``start`` has to be where one begins.
 
     ``table``: the name of the log's table in lower case; None: the rows of all tables. ``widths``: how many values a
@@ -287,7 +287,7 @@ class _DumpReader:
     charset: str
     backslash: bool
     widths: dict[str, int]
-    found: Segments = field(default_factory=Segments)
+    found: SqlSegments = field(default_factory=SqlSegments)
     origin: int = 0
     allowed: int = _ALLOWED  # bytes that may be looked at again after damage
     data: Any = None
@@ -301,9 +301,9 @@ class _DumpReader:
         start = self.found.start
         return len(start) >= _CHUNK or (bool(start) and place - start[0] >= _CHUNK_BYTES)
 
-    def taken(self) -> Segments:
+    def taken(self) -> SqlSegments:
         """What was found, which begins anew."""
-        found, self.found = self.found, Segments()
+        found, self.found = self.found, SqlSegments()
         return found
 
     # --- statements ---------------------------------------------------------------------------------------------------
@@ -388,12 +388,12 @@ class _DumpReader:
         self.allowed -= count
         return self.allowed + 4 * (place - self.origin) > 0
 
-    def _is_wanted(self, head: _Head) -> bool:
+    def _is_wanted(self, head: _StatementHead) -> bool:
         return self.table is None or is_table(head.table, self.table)
 
     # --- rows of COPY -------------------------------------------------------------------------------------------------
 
-    def _copy(self, place: int, head: _Head) -> Iterator[int]:
+    def _copy(self, place: int, head: _StatementHead) -> Iterator[int]:
         """The rows of a COPY as pg_dump writes it: a line each, with tabs between the values, up to a line of a
         backslash and a dot."""
         close = _COPY_END.search(self.data, head.end - 1)
@@ -412,7 +412,7 @@ class _DumpReader:
                 self.found.end[-1] = begin = end
             yield begin
 
-    def _lines(self, head: _Head, begin: int, at: int, stop: int) -> None:
+    def _lines(self, head: _StatementHead, begin: int, at: int, stop: int) -> None:
         """Adds the rows of the lines in ``[at, stop)``; the first begins at ``begin``."""
         marks = at + np.flatnonzero((self.buffer[at:stop] == 9) | (self.buffer[at:stop] == 10))
         last = np.flatnonzero(self.buffer[marks] == 10)  # the marks that end lines
@@ -435,7 +435,7 @@ class _DumpReader:
 
     # --- rows of INSERT -----------------------------------------------------------------------------------------------
 
-    def _rows(self, place: int, head: _Head) -> Iterator[int]:
+    def _rows(self, place: int, head: _StatementHead) -> Iterator[int]:
         """The rows of one statement, and of those that follow with the same head."""
         size = len(self.buffer)
         text = np.frombuffer(bytes(self.data[place : min(head.end, place + _LONGEST_HEAD)]), np.uint8)
@@ -471,7 +471,7 @@ class _DumpReader:
             if at < 0 or why == LAST or self.is_full(begin):
                 yield begin
 
-    def _other_row(self, place: int, head: _Head) -> int:
+    def _other_row(self, place: int, head: _StatementHead) -> int:
         """The row of another table in an INSERT ALL."""
         _, end, looked = self._row_at(head.end)
         if end < 0:
@@ -481,7 +481,7 @@ class _DumpReader:
     def _row_at(self, place: int) -> Any:
         return read_row(self.buffer, place, len(self.buffer), self.backslash, *np.empty((2, 0), np.int64))
 
-    def _width(self, head: _Head) -> int:
+    def _width(self, head: _StatementHead) -> int:
         if head.table not in self.widths:
             count, end, _ = read_row(
                 self.buffer, head.end, len(self.buffer), self.backslash, *np.empty((2, 0), np.int64)
@@ -490,7 +490,9 @@ class _DumpReader:
             self.widths[head.table] = int(count) if is_row else 1
         return self.widths[head.table]
 
-    def _add(self, head: _Head, begin: int, after: Ints, starts: Ints, ends: Ints, rows: Ints | None = None) -> int:
+    def _add(
+        self, head: _StatementHead, begin: int, after: Ints, starts: Ints, ends: Ints, rows: Ints | None = None
+    ) -> int:
         """Adds segments, the first of which begins at ``begin``, and the values of those that are ``rows`` (None: all
         are); where the last one ends."""
         if not len(after):
@@ -565,7 +567,7 @@ def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterato
             return
 
 
-def _part(buffer: Bytes, found: Segments, file: FileProbe) -> RowSegments:
+def _part(buffer: Bytes, found: SqlSegments, file: FileProbe) -> RowSegments:
     """Segments as a part; rows with a value that has no text become gaps."""
     offset = np.array(found.start, dtype=np.int64)
     part = RowSegments(offset, np.array(found.end, dtype=np.int64) - offset, OffsetUnit.BYTE, [], found.gaps)
