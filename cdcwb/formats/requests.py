@@ -155,7 +155,7 @@ def selected(batch: pa.RecordBatch, wanted: Wanted) -> pa.Array | None:
 def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The requested events, if any."""
     keep = selected(batch, wanted)
-    chosen = batch if keep is None else batch.filter(keep)
+    chosen = batch if keep is None or pc.all(keep, skip_nulls=False).as_py() else batch.filter(keep)
     if chosen.num_rows:
         yield chosen
 

@@ -620,7 +620,8 @@ class TableRows(BaseFormat):
             yield from select(batch, wanted)
 
     def _of_part(self, entry: TableFile, file: int, part: RowSegments, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        given = {"kind": wanted.kinds, "transaction_id": wanted.transactions, "changed_at": wanted.timed or None}
+        kinds = None if wanted.kinds is None or str(Kind.CHANGE) in wanted.kinds else wanted.kinds  # nearly all rows
+        given = {"kind": kinds, "transaction_id": wanted.transactions, "changed_at": wanted.timed or None}
         conditions = [name for name, condition in given.items() if condition is not None]
         batches, order = [], []
         for indices, rows in part.rows:

@@ -205,16 +205,16 @@ def _in_order(batches: Iterator[pa.RecordBatch], behind: int) -> Iterator[tuple[
     held, top = pa.RecordBatch.from_pylist([], EVENTS), 0
     for events in batches:
         record = records_of(events)
-        is_row = pa.array(record >= 0)
+        is_row = record >= 0
         top = max(top, int(record.max(initial=0)))
-        rows = together(held, events.filter(is_row))
+        rows = together(held, events if is_row.all() else events.filter(pa.array(is_row)))
         record = np.append(records_of(held), record[record >= 0])
         if (np.diff(record) < 0).any():
             order = np.argsort(record, kind="stable")
             rows, record = rows.take(pa.array(order)), record[order]
         end = int(np.searchsorted(record, top - behind))
         held = rows.slice(end)
-        yield events.filter(pc.invert(is_row)), rows.slice(0, end)
+        yield events.slice(0, 0) if is_row.all() else events.filter(pa.array(~is_row)), rows.slice(0, end)
     yield held.slice(0, 0), held
 
 
@@ -275,13 +275,13 @@ def joined_rows(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:
     """
     if not len(first):
         return
-    rows = rows.take(pa.array(np.arange(rows.num_rows)))  # a slice would share its buffers
+    every = pa.array(np.arange(rows.num_rows))
     ends = np.append(first, rows.num_rows)
     last = pa.array(ends[1:] - 1)
     columns: dict[str, pa.Array] = {}
     for field in model.CHANGES:
         if field.name in _MERGED:
-            columns[field.name] = _merged(rows[field.name], ends, field)
+            columns[field.name] = _merged(rows[field.name].take(every), ends, field)  # a slice would share buffers
         elif field.name in rows.schema.names:
             columns[field.name] = rows[field.name].take(last)
         else:
