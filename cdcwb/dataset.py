@@ -8,8 +8,10 @@ saved capture or of a small one; :class:`SparkRows` in the tasks of Spark.
 from __future__ import annotations
 
 import pickle
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -30,6 +32,7 @@ __all__ = [
     "LocalRows",
     "Rows",
     "SparkRows",
+    "complete_keys",
     "conform",
     "differ",
     "grouped",
@@ -43,6 +46,7 @@ __all__ = [
 
 _WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
 _BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted
+_SAMPLED: Final = 20  # rows of a part from which its bounds are estimated
 
 T = TypeVar("T")
 Batches = Iterator[pa.RecordBatch]
@@ -81,14 +85,32 @@ class Rows(ABC):
 
     @abstractmethod
     def by_key(
-        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+        self,
+        keys: Sequence[str],
+        order: Sequence[str],
+        function: Callable[[Batches], Batches],
+        schema: pa.Schema,
+        in_order: bool = False,
     ) -> Rows:
         """The rows of ``schema`` that a function makes of batches in which the rows of one key (columns ``keys``, of
         text or numbers) follow one another, in ascending order of the columns ``order`` (null first).
 
         The function gets an iterator over batches and is called once for many keys; rows of one key may begin in one
-        batch and continue in the next, so what it has to remember of a key is its own.
+        batch and continue in the next (see :func:`complete_keys`), so what it has to remember of a key is its own. With
+        ``in_order`` the keys are ascending too, and the rows that the function makes keep that order.
         """
+
+    def in_parts(self, order: Sequence[str], size: int) -> tuple[Rows, int]:
+        """The rows with a column ``part``, and the number of parts: consecutive ranges of the order of some columns,
+        numbered from 0, each of about ``size`` rows. Rows that are equal in the order are in one part."""
+        sample = self.select(order).fold(partial(_sampled, max(size // _SAMPLED, 1)), _tables)
+        bounds = None if sample is None else _bounds(sample, order, size)
+        parts = 1 if bounds is None else len(bounds) + 1
+        return self.map(partial(_with_part, bounds), self.schema.append(PART)), parts
+
+    def by_part(self, order: Sequence[str], function: Callable[[pa.Table], pa.Table], schema: pa.Schema) -> Rows:
+        """The rows of ``schema`` that a function makes of all rows of each part (:meth:`in_parts`), in order."""
+        return self.by_key([PART.name], order, partial(_part_by_part, function), schema)
 
     def reduce_by_key(
         self, keys: Sequence[str], order: Sequence[str], function: Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -108,6 +130,10 @@ class Rows(ABC):
     @abstractmethod
     def write(self, folder: Path) -> None:
         """Writes the rows into a folder of Parquet files."""
+
+    @abstractmethod
+    def stored(self, folder: Path) -> Rows:
+        """The rows, written into a folder of Parquet files, which is replaced, and read from there."""
 
     @abstractmethod
     def to_frame(self, spark: SparkSession) -> DataFrame:
@@ -138,9 +164,10 @@ class Rows(ABC):
         """The rows for which a predicate, which gives a mask, holds."""
         return self.map(_Filtered(predicate), self.schema)
 
-    def first(self, order: Sequence[tuple[str, str]], limit: int) -> pa.Table:
-        """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``; null first."""
-        best = _Best(self.schema, list(order), limit)
+    def first(self, order: Sequence[tuple[str, str]], limit: int, by: Sequence[str] = ()) -> pa.Table:
+        """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``, or so many for
+        each value of the columns ``by``; null first."""
+        best = _Best(self.schema, [(name, "ascending") for name in by], list(order), limit)
         return self.fold(lambda batch: best([pa.Table.from_batches([batch])]), best)
 
 
@@ -180,12 +207,15 @@ class _Reduced:
 
 
 class _Best:
-    def __init__(self, schema: pa.Schema, order: list[tuple[str, str]], limit: int) -> None:
-        self._schema, self._order, self._limit = schema, order, limit
+    def __init__(self, schema: pa.Schema, by: list[tuple[str, str]], order: list[tuple[str, str]], limit: int) -> None:
+        self._schema, self._by, self._order, self._limit = schema, by, order, limit
 
     def __call__(self, parts: Sequence[pa.Table]) -> pa.Table:
         rows = pa.concat_tables(parts) if parts else self._schema.empty_table()
-        return rows.take(_sorted(rows, self._order)[: self._limit])
+        rows = rows.take(_sorted(rows, self._by + self._order))
+        starts = np.append([0], _edges(rows, [name for name, _ in self._by]))
+        ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+        return rows.filter(pa.array(ranks < self._limit))
 
 
 class LocalRows(Rows):
@@ -204,9 +234,14 @@ class LocalRows(Rows):
         return LocalRows(lambda: map(function, self._read()), schema)
 
     def by_key(
-        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+        self,
+        keys: Sequence[str],
+        order: Sequence[str],
+        function: Callable[[Batches], Batches],
+        schema: pa.Schema,
+        in_order: bool = False,
     ) -> Rows:
-        """See :class:`Rows`. All rows are in memory meanwhile."""
+        """See :class:`Rows`. All rows are in memory meanwhile; keys are always in order."""
         rows = self.sorted([*keys, *order])
         return LocalRows(lambda: function(rows.batches()), schema)
 
@@ -231,6 +266,14 @@ class LocalRows(Rows):
         with pq.ParquetWriter(folder / "part-0.parquet", self.schema) as writer:
             for batch in self.batches():
                 writer.write_batch(batch)
+
+    def stored(self, folder: Path) -> Rows:
+        """See :class:`Rows`."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self.write(folder)
+        (folder / "_SUCCESS").touch()  # as Spark does
+        file, schema = folder / "part-0.parquet", self.schema
+        return LocalRows(lambda: conform(pq.ParquetFile(file).iter_batches(_BATCH), schema), schema)
 
     def to_frame(self, spark: SparkSession) -> DataFrame:
         """See :class:`Rows`. All rows are in memory meanwhile."""
@@ -283,10 +326,16 @@ class SparkRows(Rows):
         return self._mapped(self.frame, lambda batches: map(function, batches), schema)
 
     def by_key(
-        self, keys: Sequence[str], order: Sequence[str], function: Callable[[Batches], Batches], schema: pa.Schema
+        self,
+        keys: Sequence[str],
+        order: Sequence[str],
+        function: Callable[[Batches], Batches],
+        schema: pa.Schema,
+        in_order: bool = False,
     ) -> Rows:
-        """See :class:`Rows`. Spark distributes the rows by the hash of their key and sorts them in each partition."""
-        return self._mapped(self.frame.repartition(*keys).sortWithinPartitions(*keys, *order), function, schema)
+        """See :class:`Rows`. Spark distributes the rows by their key and sorts them in each partition."""
+        parted = self.frame.repartitionByRange(*keys) if in_order else self.frame.repartition(*keys)
+        return self._mapped(parted.sortWithinPartitions(*keys, *order), function, schema)
 
     def sorted(self, order: Sequence[str]) -> Rows:
         """See :class:`Rows`."""
@@ -309,6 +358,12 @@ class SparkRows(Rows):
     def write(self, folder: Path) -> None:
         """See :class:`Rows`."""
         self.frame.write.mode("overwrite").parquet(str(folder))
+
+    def stored(self, folder: Path) -> Rows:
+        """See :class:`Rows`."""
+        self.write(folder)
+        reader = self.frame.sparkSession.read.schema(self.frame.schema)
+        return SparkRows(reader.parquet(str(folder)), self.schema)
 
     def to_frame(self, spark: SparkSession) -> DataFrame:
         """See :class:`Rows`. It belongs to its own session."""
@@ -440,14 +495,82 @@ def numbered(batches: Batches, keys: Sequence[str], name: str, runs: Sequence[st
 
 def runs_of(batch: pa.RecordBatch, keys: Sequence[str]) -> Batches:
     """The runs of rows with equal ``keys``, each as a batch."""
-    codes = [np.asarray(batch[key].dictionary_encode().indices) for key in keys]
-    edges = np.flatnonzero(np.logical_or.reduce([np.diff(code) != 0 for code in codes])) + 1
-    for start, end in pairwise([0, *edges.tolist(), len(batch)]):
+    for start, end in pairwise([0, *_edges(batch, keys).tolist(), len(batch)]):
         if end > start:
             yield batch.slice(start, end - start)
+
+
+def complete_keys(batches: Batches, keys: Sequence[str], size: int = 1) -> Batches:
+    """The rows of batches as :meth:`Rows.by_key` gives them in batches that have all rows of each of their keys, and
+    ``size`` rows or more as far as there are."""
+    held: list[pa.RecordBatch] = []
+    least = size
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) <= least:
+            continue
+        rows = joined(held, batch.schema)
+        last = int(np.append([0], _edges(rows, keys))[-1])
+        if last:
+            yield rows.slice(0, last)
+        held, least = [rows.slice(last)], max(size, 2 * (len(rows) - last))
+    if held:
+        yield joined(held, held[0].schema)
+
+
+def _edges(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The numbers of the rows, without the first, whose keys differ from those of the row before."""
+    edges = np.zeros(max(len(rows) - 1, 0), np.bool_)
+    for key in keys:
+        column = rows[key].combine_chunks() if isinstance(rows, pa.Table) else rows[key]
+        edges |= np.diff(np.asarray(column.dictionary_encode(null_encoding="encode").indices)) != 0
+    return np.flatnonzero(edges) + 1
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """Several batches as one; without any, no rows of ``schema``."""
     combined = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
     return combined[0] if combined else pa.RecordBatch.from_pylist([], schema)
+
+
+# --- parts of an order ------------------------------------------------------------------------------------------------
+
+PART: Final = pa.field("part", pa.int32())
+
+
+def _sampled(stride: int, batch: pa.RecordBatch) -> pa.Table:
+    """Some rows, and the number of rows that each represents."""
+    at = np.arange(0, len(batch), stride)
+    numbers = pa.array(np.diff(np.append(at, len(batch))))
+    return pa.Table.from_batches([batch.take(pa.array(at))]).append_column("rows", numbers)
+
+
+def _tables(tables: Sequence[pa.Table]) -> pa.Table | None:
+    return pa.concat_tables(tables) if tables else None
+
+
+def _bounds(sample: pa.Table, order: Sequence[str], size: int) -> pa.Table | None:
+    """The first rows of all parts but the first; None for one part."""
+    sample = sample.take(_sorted(sample, [(name, "ascending") for name in order]))
+    upto = np.cumsum(sample["rows"].to_numpy())
+    parts = -(-int(upto[-1]) // size)
+    if parts < 2:
+        return None
+    at = np.unique(np.searchsorted(upto, upto[-1] * np.arange(1, parts) // parts))
+    return sample.select(list(order)).take(pa.array(at))
+
+
+def _with_part(bounds: pa.Table | None, batch: pa.RecordBatch) -> pa.RecordBatch:
+    part = np.zeros(len(batch), np.int32)
+    if bounds is not None:
+        both = pa.concat_tables([bounds, pa.Table.from_batches([batch.select(bounds.schema.names)])])
+        order = np.asarray(_sorted(both, [(name, "ascending") for name in bounds.schema.names]))
+        is_bound = order < len(bounds)  # a bound precedes the rows that are equal to it
+        part[order[~is_bound] - len(bounds)] = np.cumsum(is_bound)[~is_bound]
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(part)], schema=batch.schema.append(PART))
+
+
+def _part_by_part(function: Callable[[pa.Table], pa.Table], batches: Batches) -> Batches:
+    for parts in complete_keys(batches, [PART.name]):
+        for rows in runs_of(parts, [PART.name]):
+            yield from function(pa.Table.from_batches([rows])).combine_chunks().to_batches()

@@ -4,151 +4,199 @@ new ones, and the net effect of an object's rows (docs/formats/idm-event-log.md 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from cdcwb.analysis.frames import TableStore
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.analysis.images import MAP, Ints, Pairs, group_starts, labels, maps_of, ranks, row_texts
+from cdcwb.dataset import Batches, Rows, complete_keys, differ
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.source import fetched, is_folder
 from cdcwb.model import Kind, Operation
 from cdcwb.words import visible
-from cdcwb.xds import Settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from cdcwb.capture import Capture
+from cdcwb.xds import ROWS, Settings
+from cdcwb.xds.rows import codes, flags
 
 __all__ = [
-    "LogOnce",
+    "LOCATION",
+    "OBJECT",
     "chain_breaks",
+    "location_texts",
+    "log_events",
     "log_rows",
     "net_effects",
     "read_settings",
     "snapshot_files",
-    "table_store_in",
 ]
 
+LOCATION: Final = ("file_index", "offset")
 
-_INSERT, _UPDATE, _DELETE = str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE)
-_OBJECT: Final = ("table", "table_key")
-_WITH_NEW: Final = ("1", "2", "3")
-_WITH_OLD: Final = ("2", "3")
-_QUERY_BACK_ROW: Final = ("5", "6")
-_QUERY_BACK: Final = ("5", "6", "7", "8")
-_RESETS: Final = ("4", "5", "6")  # after these types no column's value is known from the log
+OBJECT: Final = ("table", "table_key")
+"""The columns that name the object of a row in :func:`chain_breaks` and :func:`net_effects`."""
 
-
-def log_rows(capture: Capture) -> DataFrame:
-    """The rows of the log, with exactly the columns of :data:`cdcwb.xds.ROWS`, unordered.
-
-    Values are the source's own text. Columns that a reduced form lacks are filled: record_id with the number of the
-    row, status with N. Raises CaptureError for a capture of another format.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    header = F.col("headers")
-    filled = {
-        "record_id": F.regexp_replace("position", "^0+", ""),
-        "status": F.lit("N"),
-    }
-    texts = []
-    for name in COLUMNS:
-        text = header[name]
-        if name in filled:
-            text = F.when(F.map_contains_key("headers", name), text).otherwise(filled[name])
-        texts.append(text.alias(name))
-    location = F.concat_ws(" ", F.col("file_index").cast("string"), F.col("offset").cast("string"))
-    same = Window.partitionBy(F.coalesce("position", location)).orderBy("file_index", "offset")
-    return _rows(capture).select(
-        *texts,
-        "file_index",
-        "offset",
-        F.unix_micros("changed_at").alias("event_us"),
-        (F.row_number().over(same) > 1).alias("repeated"),
-    )
+_EVENTS: Final = (
+    *("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers"),
+    *LOCATION,
+)
+_AT_ONCE: Final = 1 << 16  # rows whose objects are evaluated together
+_WITH_NEW: Final = (1, 2, 3)
+_WITH_OLD: Final = (2, 3)
+_QUERY_BACK_ROW: Final = (5, 6)
+_RESETS: Final = (4, 5, 6)  # after these types no column's value is known from the log
 
 
-def _rows(capture: Capture) -> DataFrame:
-    """The events that are rows of the log."""
-    from pyspark.sql import functions as F
-
+def log_events(capture: Any) -> Rows:
+    """The events of a capture that are rows of the log, as the functions of this module take them. ``capture`` is
+    anything with the rows of a capture. Raises CaptureError for a capture of another format."""
     if capture.format != FORMAT:
         raise CaptureError(f"this question is asked of event logs ({FORMAT}); the capture is of {capture.format}")
     if not capture.has_images:
         raise CaptureError("this question is asked of values, and the capture was loaded with images=False")
-    return capture.events.filter(F.col("kind").isin(str(Kind.CHANGE), str(Kind.CONTROL)))
+    kinds = pa.array([str(Kind.CHANGE), str(Kind.CONTROL)])
+    rows: Rows = capture.rows("events", (*_EVENTS, "before"))  # headers have the values only together with images
+    return rows.where(lambda batch: pc.is_in(batch["kind"], kinds)).select(_EVENTS)
 
 
-def _placed(capture: Capture) -> DataFrame:
-    """Rows of a known type with known object and record_id: columns of :data:`_OBJECT`, record_id, event_type,
-    operation, column_name, old_value, new_value, place and ``_at``, which rises with record_id."""
-    from pyspark.sql import functions as F
+def log_rows(events: Rows) -> Rows:
+    """The rows of the log, with exactly the columns of :data:`cdcwb.xds.ROWS`, unordered.
 
-    from cdcwb.spark.names import table_label
+    Values are the source's own text. Columns that a reduced form lacks are filled: record_id with the number of the
+    row, status with N.
+    """
+    return events.map(_row_of_log, _SAME_ID).by_key(["same"], LOCATION, _repeated, ROWS)
 
-    header = F.col("headers")
-    rows = _rows(capture).filter(
-        (F.col("kind") == str(Kind.CHANGE))
-        & F.col("position").isNotNull()
-        & F.col("table_name").isNotNull()
-        & header["table_key"].isNotNull()
+
+_SAME_ID: Final = ROWS.append(pa.field("same", pa.string()))
+
+
+def _row_of_log(batch: pa.RecordBatch) -> pa.RecordBatch:
+    filled = {"record_id": pc.replace_substring_regex(batch["position"], "^0+", ""), "status": pa.scalar("N")}
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        columns[name] = pc.map_lookup(batch["headers"], name, "first")
+        if name in filled and columns[name].null_count:
+            has_column, _ = Pairs(batch["headers"]).of_column(name)
+            columns[name] = pc.if_else(pa.array(has_column), columns[name], filled[name])
+    columns |= {name: batch[name] for name in LOCATION}
+    columns["event_us"] = batch["changed_at"].cast(pa.int64())
+    columns["repeated"] = pa.repeat(False, len(batch))
+    columns["same"] = pc.coalesce(batch["position"], location_texts(batch))
+    return pa.RecordBatch.from_arrays([columns[name] for name in _SAME_ID.names], schema=_SAME_ID)
+
+
+def location_texts(batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """A text for the location of each row."""
+    return pc.binary_join_element_wise(*(batch[name].cast(pa.string()) for name in LOCATION), " ")
+
+
+def _repeated(batches: Batches) -> Batches:
+    """Marks the rows with the record_id of an earlier one."""
+    last: str | None = None
+    for batch in batches:
+        same = batch["same"]
+        repeated = np.ones(len(batch), np.bool_)
+        repeated[group_starts(same)] = False
+        repeated[0] = same[0].as_py() == last
+        last = same[len(same) - 1].as_py()
+        yield pa.RecordBatch.from_arrays([*batch.columns[: len(ROWS) - 1], pa.array(repeated)], schema=ROWS)
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+_LOGGED: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in OBJECT),
+        ("record_id", pa.int64()),
+        ("event_type", pa.int64()),
+        *((name, pa.string()) for name in ("operation", "column_name", "old_value", "new_value", "position")),
+        *(ROWS.field(name) for name in LOCATION),
+    ]
+)
+
+
+def _of_objects(events: Rows, function: Any, schema: pa.Schema) -> Rows:
+    """The rows that a function makes of rows of a known type with known object and record_id: it gets all rows of an
+    object, those of :data:`_LOGGED`, in the order of the log."""
+
+    def each(batches: Batches) -> Batches:
+        for rows in complete_keys(batches, OBJECT, _AT_ONCE):
+            yield function(rows)
+
+    return events.map(_logged, _LOGGED).by_key(OBJECT, ("position", *LOCATION), each, schema)
+
+
+def _logged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch = batch.filter(pc.equal(batch["kind"], str(Kind.CHANGE)))
+    named = {name: pc.map_lookup(batch["headers"], name, "first") for name in _LOGGED.names if name in COLUMNS}
+    named |= {"table": labels(batch), "record_id": batch["position"].cast(pa.int64())}
+    named["event_type"] = batch["record_type"].cast(pa.int64())
+    columns = [named[name] if name in named else batch[name] for name in _LOGGED.names]
+    rows = pa.RecordBatch.from_arrays(columns, schema=_LOGGED)
+    return rows.filter(
+        pa.array(np.logical_and.reduce([flags(rows[name].is_valid()) for name in (*OBJECT, "position")]))
     )
-    return rows.select(
-        table_label().alias("table"),
-        header["table_key"].alias("table_key"),
-        F.col("position").cast("bigint").alias("record_id"),
-        F.col("record_type").alias("event_type"),
-        "operation",
-        header["column_name"].alias("column_name"),
-        header["old_value"].alias("old_value"),
-        header["new_value"].alias("new_value"),
-        "file_index",
-        "offset",
-        F.struct("position", "file_index", "offset").alias("_at"),
-    )
 
 
-def chain_breaks(capture: Capture) -> DataFrame:
+_CHAIN: Final = pa.schema(
+    [
+        *(_LOGGED.field(name) for name in (*OBJECT, "column_name", "record_id", "old_value", *LOCATION)),
+        ("previous_record_id", pa.int64()),
+        ("previous_new_value", pa.string()),
+        *((f"previous_{name}", ROWS.field(name).type) for name in LOCATION),
+    ]
+)
+
+
+def chain_breaks(events: Rows) -> Rows:
     """Rows whose old value differs from the new value that the previous row wrote to the same column of the same
     object.
 
     One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the previous
-    row previous_record_id, previous_new_value, previous_file_index, previous_offset. Rows are ordered by record_id.
-    After a row that does not give the value (types 4, 5, 6, or 7 and 8 of the column) nothing is compared. A NULL old
-    value of type 3 is not compared either, since publication does not read it.
+    row previous_record_id, previous_new_value, previous_file_index, previous_offset. After a row that does not give the
+    value (types 4, 5, 6, or 7 and 8 of the column) nothing is compared. A NULL old value of type 3 is not compared
+    either, since publication does not read it.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    rows = _placed(capture)
-    upto = Window.partitionBy(*_OBJECT).orderBy("_at").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    reset = F.max(F.when(F.col("event_type").isin(*_RESETS), F.col("_at"))).over(upto)
-    of_column = Window.partitionBy(*_OBJECT, "column_name").orderBy("_at")
-    before = F.lag(F.struct("record_id", "new_value", "file_index", "offset", "event_type", "_at")).over(of_column)
-    named = (
-        F.col("event_type").isin(*_WITH_OLD)
-        & F.col("column_name").isNotNull()
-        & ((F.col("event_type") == "2") | F.col("old_value").isNotNull())
-    )
-    followed = rows.withColumns({"_reset": reset, "_before": before}).filter(named)
-    known = F.col("_before")["event_type"].isin(*_WITH_NEW) & (
-        F.col("_reset").isNull() | (F.col("_before")["_at"] > F.col("_reset"))
-    )
-    broken = followed.filter(known & ~F.col("_before")["new_value"].eqNullSafe(F.col("old_value")))
-    names = ("record_id", "new_value", "file_index", "offset")
-    return broken.select(
-        *_OBJECT,
-        *("column_name", "record_id", "old_value", "file_index", "offset"),
-        *[F.col("_before")[name].alias(f"previous_{name}") for name in names],
-    )
+    return _of_objects(events, _breaks, _CHAIN)
 
 
-def net_effects(capture: Capture) -> DataFrame:
+def _breaks(rows: pa.RecordBatch) -> pa.RecordBatch:
+    kind, numbers = rows["event_type"].to_numpy(), np.arange(len(rows))
+    column = codes(*(rows[name] for name in (*OBJECT, "column_name")))
+    by_column = np.argsort(column, kind="stable")
+    follows = np.flatnonzero(np.diff(column[by_column]) == 0) + 1
+    before = np.full(len(rows), -1)
+    before[by_column[follows]] = by_column[follows - 1]
+    reset = np.maximum.accumulate(np.where(np.isin(kind, _RESETS), numbers, -1))
+    named = np.isin(kind, _WITH_OLD) & flags(rows["column_name"].is_valid())
+    named &= (kind == 2) | flags(rows["old_value"].is_valid())
+    # a reset of another object precedes all rows of this one
+    known = (before >= 0) & (before > reset) & np.isin(kind[before], _WITH_NEW)
+    previous = rows.take(pa.array(np.maximum(before, 0)))
+    broken = pa.array(named & known & differ(previous["new_value"], rows["old_value"]))
+    rows, previous = rows.filter(broken), previous.filter(broken)
+    of_previous = {f"previous_{name}": previous[name] for name in ("record_id", "new_value", *LOCATION)}
+    columns = [of_previous[name] if name in of_previous else rows[name] for name in _CHAIN.names]
+    return pa.RecordBatch.from_arrays(columns, schema=_CHAIN)
+
+
+_NET: Final = pa.schema(
+    [
+        *(_LOGGED.field(name) for name in OBJECT),
+        *((name, pa.int64()) for name in ("rows", "first_record_id", "last_record_id")),
+        ("effect", pa.string()),
+        ("before", MAP),
+        ("after", MAP),
+        ("read_back", pa.list_(pa.string())),
+    ]
+)
+
+
+def net_effects(events: Rows) -> Rows:
     """The net effect of all rows of an object, one row for each object; for a period of time use a filtered capture.
 
     ``table``, ``table_key``, ``rows``, ``first_record_id``, ``last_record_id``; ``effect``: inserted, updated, deleted,
@@ -157,90 +205,62 @@ def net_effects(capture: Capture) -> DataFrame:
     in the log and has to be read from the table (``*`` for the complete row). An object whose first row is not an
     insert existed before.
     """
-    from pyspark.sql import functions as F
+    return _of_objects(events, _effects, _NET)
 
-    rows = _placed(capture)
-    removed = F.col("event_type") == "4"
-    of_object = rows.groupBy(*_OBJECT).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.min("record_id").alias("first_record_id"),
-        F.max("record_id").alias("last_record_id"),
-        F.min_by("operation", "_at").alias("_first"),
-        F.max_by("operation", "_at").alias("_last"),
-        F.max(F.when(removed, F.col("_at"))).alias("_removed"),
-        F.min(F.when(removed, F.col("_at"))).alias("_first_removed"),
-        F.max(F.when(F.col("event_type").isin(*_QUERY_BACK_ROW), F.col("_at"))).alias("_asked"),
+
+def _effects(rows: pa.RecordBatch) -> pa.RecordBatch:
+    kind, numbers, count = rows["event_type"].to_numpy(), np.arange(len(rows)), len(rows)
+    objects = codes(*(rows[name] for name in OBJECT))
+    first = np.flatnonzero(np.append(True, np.diff(objects) != 0))
+    last = np.append(first[1:], count) - 1
+    of_row = np.repeat(np.arange(len(first)), last - first + 1)  # the number of each row's object
+    removed = np.maximum.reduceat(np.where(kind == 4, numbers, -1), first)  # its last delete
+    first_removed = np.minimum.reduceat(np.where(kind == 4, numbers, count), first)
+    asked = np.maximum.reduceat(np.where(np.isin(kind, _QUERY_BACK_ROW), numbers, -1), first)
+    existed = flags(pc.not_equal(rows["operation"], str(Operation.INSERT)))[first]
+    exists = flags(pc.not_equal(rows["operation"], str(Operation.DELETE)))[last]
+
+    # the first and the last row of each column of an object, by name
+    named = np.flatnonzero(flags(rows["column_name"].is_valid()))
+    rank = ranks(rows["column_name"].take(pa.array(named)))
+    order = np.lexsort((rank, of_row[named]))
+    named, rank = named[order], rank[order]
+    starts = np.flatnonzero(np.append(True, (np.diff(of_row[named]) != 0) | (np.diff(rank) != 0))[: len(named)])
+    old, new = named[starts], named[np.append(starts[1:], len(named)) - 1] if len(named) else named
+    owner = of_row[old]
+    had = (old < first_removed[owner]) & np.isin(kind[old], _WITH_OLD) & existed[owner]
+    lasts = (new > removed[owner]) & exists[owner]  # no delete follows
+    has = lasts & np.isin(kind[new], _WITH_NEW) & (new > asked[owner])
+    unknown = lasts & (kind[new] >= 5)
+
+    row_asked = (asked >= 0) & (asked > removed)
+    unknown &= ~row_asked[owner]
+    before, after = _values(rows, old[had], "old_value"), _values(rows, new[has], "new_value")
+    sizes = [np.bincount(owner[chosen], minlength=len(first)) for chosen in (had, has)]
+    asks = np.bincount(owner[unknown], minlength=len(first)) + row_asked
+    same = (removed < 0) & (asks == 0) & ~differ(row_texts(sizes[0], *before), row_texts(sizes[1], *after))
+    effect = np.select(
+        [~existed & exists, ~existed, ~exists, same],
+        ["inserted", "inserted and deleted", "deleted", "nothing"],
+        "updated",
     )
-    named = rows.filter(F.col("column_name").isNotNull())
-    complete = of_object.select(*_OBJECT, "_removed", "_first_removed", "_asked")
-    in_time = F.col("_removed").isNull() | (F.col("_at") > F.col("_removed"))  # after the last delete
-    early = F.col("_first_removed").isNull() | (F.col("_at") < F.col("_first_removed"))
-    column = (
-        named.join(complete, [*_OBJECT])
-        .groupBy(*_OBJECT, "column_name", "_asked")
-        .agg(
-            F.min_by(F.struct("event_type", F.col("old_value").alias("value")), "_at").alias("_old"),
-            F.max(early).alias("_early"),
-            F.max_by(F.when(in_time, F.struct("event_type", "_at", F.col("new_value").alias("value"))), "_at").alias(
-                "_new"
-            ),
-        )
-    )
-    begins = F.col("_early") & F.col("_old")["event_type"].isin(*_WITH_OLD)
-    behind = F.col("_asked").isNull() | (F.col("_new")["_at"] > F.col("_asked"))
-    ends = F.col("_new")["event_type"].isin(*_WITH_NEW) & behind
-    is_query_back = F.col("_new")["event_type"].isin(*_QUERY_BACK)
-    columns = column.groupBy(*_OBJECT).agg(
-        _map(F.collect_list(F.when(begins, _entry("_old")))).alias("_before"),
-        _map(F.collect_list(F.when(ends, _entry("_new")))).alias("_after"),
-        F.array_sort(F.collect_list(F.when(is_query_back, F.col("column_name")))).alias("_asked_columns"),
-    )
-    return _effects(of_object.join(columns, [*_OBJECT], "left"))
+    back = np.concatenate([owner[unknown], np.flatnonzero(row_asked)])
+    names = pa.concat_arrays([rows["column_name"].take(pa.array(new[unknown])), pa.repeat("*", int(row_asked.sum()))])
+    offsets = pa.array(np.append(0, np.cumsum(asks)).astype(np.int32))
+    columns = [
+        *(rows[name].take(pa.array(first)) for name in OBJECT),
+        pa.array(last - first + 1),
+        *(rows["record_id"].take(pa.array(at)) for at in (first, last)),
+        pa.array(effect.tolist(), pa.string()),
+        maps_of(sizes[0], *before, existed),
+        maps_of(sizes[1], *after, exists),
+        pa.ListArray.from_arrays(offsets, names.take(pa.array(np.argsort(back, kind="stable")))),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_NET)
 
 
-def _entry(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.struct(F.col("column_name"), F.col(name)["value"].alias("value"))
-
-
-def _map(entries: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.map_from_entries(F.array_sort(entries))
-
-
-def _effects(objects: DataFrame) -> DataFrame:
-    """The columns of :func:`net_effects` from what is known of each object."""
-    from pyspark.sql import functions as F
-
-    nothing = F.create_map().cast("map<string,string>")
-    was, exists = F.col("_first") != _INSERT, F.col("_last") != _DELETE
-    before, after = F.coalesce("_before", nothing), F.coalesce("_after", nothing)
-    removed = F.col("_removed")
-    row_asked = F.col("_asked").isNotNull() & (removed.isNull() | (F.col("_asked") > removed))
-    columns = F.coalesce("_asked_columns", F.array().cast("array<string>"))
-    read_back = F.when(row_asked, F.array(F.lit("*"))).otherwise(
-        F.when(exists, columns).otherwise(F.array().cast("array<string>"))
-    )
-    names = F.array_sort(F.map_keys("before"))
-    same = (
-        removed.isNull()
-        & (F.size("read_back") == 0)
-        & (names == F.array_sort(F.map_keys("after")))
-        & F.forall(names, lambda name: F.col("before")[name].eqNullSafe(F.col("after")[name]))
-    )
-    effect = (
-        F.when(~was & exists, "inserted")
-        .when(~was, "inserted and deleted")
-        .when(~exists, "deleted")
-        .when(same, "nothing")
-        .otherwise("updated")
-    )
-    made = objects.withColumns(
-        {"before": F.when(was, before), "after": F.when(exists, after), "read_back": read_back}
-    ).withColumn("effect", effect)
-    return made.select(*_OBJECT, "rows", "first_record_id", "last_record_id", "effect", "before", "after", "read_back")
+def _values(rows: pa.RecordBatch, chosen: Ints, value: str) -> tuple[pa.Array, pa.Array]:
+    return rows["column_name"].take(pa.array(chosen)), rows[value].take(pa.array(chosen))
 
 
 # --- settings and snapshot --------------------------------------------------------------------------------------------
@@ -305,36 +325,3 @@ def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))}")
     return content
-
-
-# --- cached tables ----------------------------------------------------------------------------------------------------
-
-
-def table_store_in(capture: Capture, folder: Path | None, names: Iterable[str]) -> TableStore:
-    """Stores tables in ``folder`` permanently, or without a folder for the page only. Raises OptionError if the folder
-    has a table's name that was not written by Spark."""
-    tables = TableStore(capture.spark)
-    if folder is not None:
-        for name in names:
-            path = folder / f"{name}.parquet"
-            if path.exists() and not (path / "_SUCCESS").exists():
-                raise OptionError(f"'{path}' already exists and is not a table that Spark wrote; name another folder")
-        tables.folder = folder
-    return tables
-
-
-class LogOnce:
-    """An event log whose rows are decoded once, limited to the columns that questions use."""
-
-    has_images: Final = True
-
-    def __init__(self, capture: Capture) -> None:
-        self.format = capture.format
-        self._capture = capture
-        self._store = TableStore(capture.spark)
-
-    @cached_property
-    def events(self) -> DataFrame:
-        """One row per row of the log."""
-        columns = ("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers")
-        return self._store.keep("events", self._capture.events.select("file_index", "offset", *columns))

@@ -7,31 +7,36 @@ only a part of it is shown. A capture of another format has a smaller page of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.analysis import event_log
-from cdcwb.analysis.event_log import LogOnce, table_store_in
-from cdcwb.analysis.xds import publish_rows
+from cdcwb.analysis.event_log import LOCATION, location_texts, log_events
+from cdcwb.analysis.frames import TableStore
+from cdcwb.analysis.images import group_starts
+from cdcwb.analysis.xds import Published, counted, publish_rows
+from cdcwb.dataset import Batches, Rows, complete_keys, total
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Operation, Problem
 from cdcwb.words import count, joined, moment, plural, tally, visible
-from cdcwb.xds import SETTINGS, Decision, Settings, Snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from cdcwb.capture import Capture
+from cdcwb.xds import DECISIONS as ROW_DECISIONS
+from cdcwb.xds import ROWS, SETTINGS, Decision, Settings, Snapshot, to_decisions
 
 __all__ = [
     "CATEGORIES",
     "DECISIONS",
     "TYPES",
     "LogPage",
+    "Page",
     "Records",
     "cards",
     "categories_used",
@@ -52,11 +57,11 @@ Records = list[dict[str, Any]]
 DECISIONS: Final = tuple(str(one) for one in Decision)
 """The decisions, in display order."""
 
-_PLACE: Final = ("file_index", "offset")
 _OBJECT: Final = ("table_name", "table_key")
 _OF_DOCUMENT: Final = 40  # rows that are listed with a document
 _CELL: Final = 80  # characters in a cell after which no further value is added
 _MOST_XML: Final = 60_000  # characters of a document that are shown
+_VALUE: Final = 1000  # characters of a value that are shown
 
 
 def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Records:
@@ -73,234 +78,265 @@ def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Rec
     return [record for name, held in kinds.items() for record in held[: room[name]]]
 
 
-def general(reason: Column) -> Column:
-    """A reason without the record numbers, document numbers and times that it names, so that equal reasons are counted
+def general(reasons: pa.Array) -> pa.Array:
+    """Reasons without the record numbers, document numbers and times that they name, so that equal reasons are counted
     together."""
-    from pyspark.sql import functions as F
-
-    shorter = F.regexp_replace(reason, r"\b(record|document) \d+", "$1 …")
-    shorter = F.regexp_replace(shorter, r"\d{4}-\d\d-\d\dT[\d:.]+Z", "…")
-    return F.regexp_replace(shorter, r"^record_id \S+ (is|has|comes)", "record_id … $1")
+    shorter = pc.replace_substring_regex(reasons, r"\b(record|document) \d+", r"\1 …")
+    shorter = pc.replace_substring_regex(shorter, r"\d{4}-\d\d-\d\dT[\d:.]+Z", "…")
+    return pc.replace_substring_regex(shorter, r"^record_id \S+ (is|has|comes)", r"record_id … \1")
 
 
-class LogPage:
+class Page(ABC):
+    """Decided rows, and the documents of those that are published."""
+
+    kind: ClassVar[str]
+    """The column by which rows are counted."""
+    rows: Rows
+    published: Published
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Numbers."""
+
+    @property
+    def _counts(self) -> Records:
+        return counted(self.rows, [self.kind, "decision"])
+
+    @cached_property
+    def left_out(self) -> int:
+        """How many rows are not published."""
+        return sum(row["rows"] for row in self._counts if row["decision"] != str(Decision.PUBLISHED))
+
+    def first_by(self, rows: Rows, by: str, limit: int) -> Records:
+        """The first rows of the capture with each value of a column, in its order."""
+        first: Records = rows.first(_ascending(*LOCATION), limit, [by]).to_pylist()
+        return sorted(first, key=lambda row: [row[name] for name in LOCATION])
+
+    def texts(self, documents: Sequence[int]) -> Records:
+        """Some documents in their order: ``document``, ``events``, ``length`` and the first characters of ``xml``."""
+        if not documents:
+            return []
+        texts = self.published.documents_of(self.published.numbered.where(partial(_of_documents, documents))).table()
+        return [
+            {"document": row["document"], "events": row["events"]}
+            | {"xml": row["xml"][:_MOST_XML], "length": len(row["xml"])}
+            for row in texts.sort_by("document").to_pylist()
+        ]
+
+
+def _of_documents(documents: Sequence[int], batch: pa.RecordBatch) -> pa.Array:
+    return pc.is_in(batch["document"], pa.array(documents, pa.int64()))
+
+
+def _ascending(*names: str) -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in names]
+
+
+_SHOWN: Final = ("status", "event_time", "perpetrator", "old_value", "new_value", "event_us")
+_LATEST: Final = (1 << 63) - 1
+
+
+class LogPage(Page):
     """An event log with all decisions.
 
-    ``whole`` is the complete log, ``part`` the part of it that is shown. ``folder`` stores the tables of the page as
+    ``complete`` is the complete log, ``part`` the part of it that is shown. ``folder`` stores the tables of the page as
     Parquet: decisions, chain_breaks and net_effects; None: nothing is stored.
     """
 
     is_log: Final = True
+    kind: ClassVar[str] = "event_type"
 
     def __init__(
         self,
-        complete: Capture,
-        part: Capture,
+        complete: Any,
+        part: Any,
         settings: Settings,
         snapshot: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> None:
         self.settings = settings
-        self._store = table_store_in(complete, folder, ("decisions", "chain_breaks", "net_effects"))
-        self._log = cast("Capture", LogOnce(part))
+        self._store = TableStore(folder, ("decisions", "chain_breaks", "net_effects"))
+        self._decoded = TableStore()
+        self._events = self._decoded.keep("events", log_events(part))
         tables = Snapshot.read(snapshot) if snapshot else None
-        rows = event_log.log_rows(self._log)
-        self.published = publish_rows(event_log.log_rows(complete) if part is not complete else rows, settings, tables)
-        rows = rows.drop("record_id", "event_type", *_OBJECT, "column_name", "repeated")
-        self.rows = self._store.keep("decisions", self.published.decisions.join(rows, [*_PLACE]))
+        events = self._events if part is complete else log_events(complete)
+        self.published = publish_rows(event_log.log_rows(events), settings, tables)
+        rows = self.published.numbered.map(partial(_decided, settings), _DECIDED)
+        if part is not complete:
+            shown = self._events.map(_located, pa.schema([_AT, _IS_SHOWN]))
+            located = rows.map(_with_location, _DECIDED.append(_AT)).with_column_of(shown, _AT.name, _IS_SHOWN.name)
+            rows = located.where(lambda batch: batch[_IS_SHOWN.name].is_valid())
+        self.rows = self._store.keep("decisions", rows.select(_DECIDED.names))
 
     # --- counts -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def counts(self) -> Records:
         """The number of rows by event_type (None: none of the eight) and decision."""
-        rows = self.rows.groupBy("event_type", "decision").count().collect()
-        counts = [{"event_type": r["event_type"], "decision": r["decision"], "rows": r["count"]} for r in rows]
-        return sorted(counts, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
+        return sorted(self._counts, key=lambda r: (r["event_type"] or 99, DECISIONS.index(r["decision"])))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Numbers: ``rows``, ``decisions_…`` for each decision, ``documents``, ``events``, ``objects``."""
-        from pyspark.sql import functions as F
-
         numbers: dict[str, Any] = {"rows": sum(row["rows"] for row in self.counts)}
         for name in DECISIONS:
             numbers[f"decisions_{name}"] = sum(row["rows"] for row in self.counts if row["decision"] == name)
-        counted = self.rows.agg(
-            F.countDistinct("document").alias("documents"),
-            F.countDistinct("event").alias("events"),
-            F.countDistinct(*_OBJECT).alias("objects"),
-        ).collect()[0]
-        return numbers | counted.asDict()
+        numbers["documents"] = self._documents.fold(len, total)
+        numbers["events"] = self._documents.fold(lambda batch: pc.sum(batch["events"]).as_py(), total)
+        numbers["objects"] = self._objects.fold(lambda batch: len(batch) - batch["table_name"].null_count, total)
+        return numbers
 
     @cached_property
     def reasons(self) -> Records:
         """Why rows are not published, with the number of rows for each reason, most first within a decision; and the
         remarks on published rows."""
-        from pyspark.sql import functions as F
-
-        rows = (
-            self.rows.withColumn("reason", general(F.col("reason")))
-            .groupBy("decision", "reason")
-            .agg(F.count(F.lit(1)).alias("rows"), F.min("record_id").alias("first_record_id"))
-            .toArrow()
-            .to_pylist()
+        names = ("decision", "reason", "record_id")
+        schema = pa.schema([_DECIDED.field(name) for name in names])
+        rows = self.rows.map(
+            lambda batch: pa.RecordBatch.from_arrays(
+                [batch["decision"], general(batch["reason"]), batch["record_id"]], schema=schema
+            ),
+            schema,
         )
-        return sorted(rows, key=lambda r: (DECISIONS.index(r["decision"]), -r["rows"], r["reason"] or ""))
+        counts = counted(rows, ["decision", "reason"], record_id="min")
+        for row in counts:
+            row["first_record_id"] = row.pop("record_id")
+        return sorted(counts, key=lambda r: (DECISIONS.index(r["decision"]), -r["rows"], r["reason"] or ""))
 
     def perpetrators(self, limit: int = 12) -> Records:
         """Who made the changes, most rows first, and whether that is the driver's user."""
-        from pyspark.sql import functions as F
-
-        rows = self.rows.groupBy("perpetrator").agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count(F.when(F.col("decision") == str(Decision.PUBLISHED), 1)).alias("published"),
-        )
-        return _records(rows.orderBy(F.desc("rows"), "perpetrator").limit(limit))
+        users: dict[str | None, dict[str, Any]] = {}
+        for row in counted(self.rows, ["perpetrator", "decision"]):
+            name = row["perpetrator"]
+            user = users.setdefault(name, {"perpetrator": name, "rows": 0, "published": 0})
+            user["rows"] += row["rows"]
+            user["published"] += row["rows"] if row["decision"] == str(Decision.PUBLISHED) else 0
+        return sorted(users.values(), key=lambda r: (-r["rows"], r["perpetrator"] or ""))[:limit]
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def left_out(self) -> int:
-        """How many rows are not published."""
-        return sum(row["rows"] for row in self.counts if row["decision"] != str(Decision.PUBLISHED))
-
     def unpublished(self, limit: int = 50) -> Records:
         """Rows that are not published, with their reasons; each decision has an equal share."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
+        rows = self.rows.where(lambda batch: pc.not_equal(batch["decision"], str(Decision.PUBLISHED)))
+        return evenly(self.first_by(rows, "decision", limit), "decision", DECISIONS, limit)
 
-        first = F.row_number().over(Window.partitionBy("decision").orderBy(*_PLACE))
-        rows = self.rows.filter(F.col("decision") != str(Decision.PUBLISHED)).withColumn("_n", first)
-        names = ("decision", "reason", "record_id", "event_type", *_OBJECT, "column_name", "status", "perpetrator")
-        records = _records(rows.filter(F.col("_n") <= limit).orderBy(*_PLACE).select(*names, *_PLACE))
-        return evenly(records, "decision", DECISIONS, limit)
+    @cached_property
+    def _objects(self) -> Rows:
+        """The objects, with their number of rows (``of``)."""
+        rows = self.rows.where(lambda batch: batch["table_key"].is_valid()).select(_OBJECT)
+        return self._decoded.keep("objects", rows.by_key(_OBJECT, [], _object_sizes, _SIZES))
 
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
         """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
         1), each with the object's number of rows (``of``) and its ``lane``, from 0; the object with most rows first."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        sizes = self.rows.filter(F.col("table_key").isNotNull()).groupBy(*_OBJECT).agg(F.count(F.lit(1)).alias("of"))
-        busiest = sizes.orderBy(F.desc("of"), *_OBJECT).limit(lanes)
-        order = ("event_us", "record_id", *_PLACE) if self.settings.future_events else ("record_id", *_PLACE)
-        rank = F.row_number().over(Window.partitionBy(*_OBJECT).orderBy(*[F.col(n).asc_nulls_last() for n in order]))
-        names = ("record_id", "event_type", "column_name", "decision", "reason", "document", "event_time")
-        busy = busiest.select(*[F.col(name).alias(f"_{name}") for name in _OBJECT], "of")
-        same = [F.col(name).eqNullSafe(F.col(f"_{name}")) for name in _OBJECT]
-        joined = self.rows.join(F.broadcast(busy), same).select(*_OBJECT, *names, *_PLACE, "event_us", "of")
-        shown = joined.withColumn("place", rank).filter(F.col("place") <= rows)
-        ordered = sorted(
-            _records(shown.drop(*_PLACE, "event_us")),
-            key=lambda r: (-r["of"], r["table_name"] or "", r["table_key"], r["place"]),
-        )
+        order = [("of", "descending"), *_ascending(*_OBJECT)]
+        sizes = self._objects.first(order, lanes).to_pylist()
+        busiest = {tuple(row[name] for name in _OBJECT): row["of"] for row in sizes}
+        names = pa.array([_object_text(*named) for named in busiest], pa.string())
+        of_busiest = self.rows.where(lambda batch: pc.is_in(_object_texts(batch), names))
+        ranked = of_busiest.map(partial(_ranked, self.settings.future_events), _RANKED)
+        first: Records = ranked.first(_ascending("at", "id", *LOCATION), rows, _OBJECT).to_pylist()
+        histories = {key: [*held] for key, held in groupby(first, key=lambda r: tuple(r[name] for name in _OBJECT))}
+        shown = ("record_id", "event_type", "column_name", "decision", "reason", "document", "event_time")
         return [
-            row | {"lane": lane}
-            for lane, (_, held) in enumerate(groupby(ordered, key=lambda r: (r["table_name"], r["table_key"])))
-            for row in held
+            {name: row[name] for name in (*_OBJECT, *shown)} | {"of": of, "place": place, "lane": lane}
+            for lane, (key, of) in enumerate(busiest.items())
+            for place, row in enumerate(histories[key], 1)
         ]
 
     # --- documents ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _documents(self) -> Rows:
+        """The documents, with the number of their rows, events and event types, and whether a value has to be
+        escaped."""
+        rows = self.rows.where(lambda batch: batch["document"].is_valid())
+        return self._decoded.keep("documents", rows.by_key(["document"], [], _document_numbers, _NUMBERS))
 
     def documents(self, limit: int = 10) -> Records:
         """The first document, the first of each published event type, one with escaped characters if there is one, and
         the largest: each with ``document``, ``events``, ``why``, ``xml`` and its ``rows``; in document order. Rows that
         were overridden are listed after those that override them."""
-        from pyspark.sql import functions as F
-
         chosen = self._chosen(limit)
-        if not chosen:
-            return []
-        numbers = list(chosen)
-        made = self.published.documents.filter(F.col("document").isin(numbers)).select(
-            "document", "events", "xml", F.length("xml").alias("length")
-        )
-        texts = {r["document"]: r for r in _records(made.withColumn("xml", F.substring("xml", 1, _MOST_XML)))}
-        rows = _records(self._rows_of(numbers))
+        rows = self._rows_of(list(chosen)) if chosen else []
         return [
-            texts[number]
-            | {"why": chosen[number]}
-            | _rows_of_document([row for row in rows if number in (row["document"], row["of_document"])])
-            for number in sorted(chosen)
-            if number in texts
+            text
+            | {"why": chosen[text["document"]]}
+            | _rows_of_document([row for row in rows if text["document"] in (row["document"], row["of_document"])])
+            for text in self.texts(list(chosen))
         ]
 
     def _chosen(self, limit: int) -> dict[int, str]:
-        from pyspark.sql import functions as F
+        def best(rows: Rows, *order: str) -> dict[str, Any] | None:
+            by = [*((name, "descending") for name in order), ("document", "ascending")]
+            found: Records = rows.first(by, 1).to_pylist()
+            return found[0] if found else None
 
-        published = self.rows.filter(F.col("document").isNotNull())
-        special = F.coalesce("new_value", "old_value").rlike('[<>&"]')
-        of_document = published.groupBy("document").agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.countDistinct("event_type").alias("types"),
-            F.max(special).alias("quoted"),
-        )
-        firsts = of_document.agg(
-            F.min("document").alias("first"),
-            F.max(F.struct("rows", (-F.col("document")).alias("n"))).alias("largest"),
-            F.max(F.struct("types", "rows", (-F.col("document")).alias("n"))).alias("mixed"),
-            F.min(F.when(F.col("quoted"), F.col("document"))).alias("quoted"),
-        ).collect()[0]
-        if firsts["first"] is None:
+        documents = self._documents
+        first, largest, mixed = best(documents), best(documents, "rows"), best(documents, "types", "rows")
+        if first is None or largest is None or mixed is None:
             return {}
-        types = published.groupBy("event_type").agg(F.min("document").alias("document")).collect()
-        chosen: dict[int, list[str]] = {firsts["first"]: ["the first"]}
+        published = self.rows.where(lambda batch: batch["document"].is_valid())
+        chosen: dict[int, list[str]] = {first["document"]: ["the first"]}
+        types = counted(published, ["event_type"], document="min")
         for row in sorted(types, key=lambda r: r["event_type"]):
             chosen.setdefault(row["document"], []).append(f"the first of type {row['event_type']}")
-        if firsts["mixed"]["types"] > 1:
-            chosen.setdefault(-firsts["mixed"]["n"], []).append(f"{firsts['mixed']['types']} event types in it")
-        if firsts["quoted"] is not None:
-            chosen.setdefault(firsts["quoted"], []).append("a value that has to be escaped")
-        chosen.setdefault(-firsts["largest"]["n"], []).append(f"the most rows ({count(firsts['largest']['rows'])})")
+        if mixed["types"] > 1:
+            chosen.setdefault(mixed["document"], []).append(f"{mixed['types']} event types in it")
+        quoted = best(documents.where(lambda batch: batch["quoted"]))
+        if quoted is not None:
+            chosen.setdefault(quoted["document"], []).append("a value that has to be escaped")
+        chosen.setdefault(largest["document"], []).append(f"the most rows ({count(largest['rows'])})")
         return {number: ", ".join(why) for number, why in list(chosen.items())[:limit]}
 
-    def _rows_of(self, documents: list[int]) -> DataFrame:
-        from pyspark.sql import functions as F
+    def _rows_of(self, documents: list[int]) -> Records:
+        """The rows of documents; ``of_document``: the document of the row that overrides a row."""
+        own = self.rows.where(partial(_of_documents, documents)).select(("record_id", "document")).table()
+        ids = own["record_id"].combine_chunks()
+        document_of = dict(zip(ids.to_pylist(), own["document"].to_pylist(), strict=True))
 
-        names = ("record_id", "event_type", *_OBJECT, "column_name", "old_value", "new_value", "decision", "reason")
-        own = self.rows.filter(F.col("document").isin(documents))
-        strong = own.select(F.col("record_id").alias("_by"), F.col("document").alias("of_document"))
-        weak = self.rows.filter(F.col("overridden_by").isNotNull())
-        weak = weak.join(F.broadcast(strong), weak["overridden_by"] == strong["_by"])
-        both = own.withColumn("of_document", F.lit(None).cast("bigint")).select(
-            *names, "document", "event", "of_document"
+        def chosen(batch: pa.RecordBatch) -> pa.Array:
+            return pc.or_(_of_documents(documents, batch), pc.is_in(batch["overridden_by"], ids, skip_nulls=True))
+
+        rows: Records = (
+            self.rows.where(chosen).first(_ascending("record_id"), _OF_DOCUMENT * 4 * len(documents)).to_pylist()
         )
-        both = both.unionByName(weak.select(*names, "document", "event", "of_document"))
-        cut = {name: F.substring(name, 1, 1000) for name in ("old_value", "new_value")}
-        return both.withColumns(cut).orderBy("record_id").limit(_OF_DOCUMENT * 4 * len(documents))
+        for row in rows:
+            row |= {name: row[name] and row[name][:_VALUE] for name in ("old_value", "new_value")}
+            row["of_document"] = document_of.get(row["overridden_by"])
+        return rows
 
     # --- chain and net effects ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _chain(self) -> DataFrame:
-        return self._store.keep("chain_breaks", event_log.chain_breaks(self._log))
+    def _chain(self) -> Rows:
+        return self._store.keep("chain_breaks", event_log.chain_breaks(self._events))
 
     def chain(self, limit: int = 50) -> Records:
         """The first old values that differ from the value before."""
-        return _records(self._chain.orderBy("record_id", *_PLACE).limit(limit))
+        rows: Records = self._chain.first(_ascending("record_id", *LOCATION), limit).to_pylist()
+        return rows
 
     @cached_property
     def chain_breaks(self) -> int:
         """The number of chain breaks."""
-        return self._chain.count()
+        return self._chain.fold(len, total)
 
     @cached_property
-    def _net(self) -> DataFrame:
-        return self._store.keep("net_effects", event_log.net_effects(self._log))
+    def _net(self) -> Rows:
+        return self._store.keep("net_effects", event_log.net_effects(self._events))
 
     @cached_property
     def effects(self) -> dict[str, int]:
         """The number of objects by net effect, most first."""
-        rows = self._net.groupBy("effect").count().collect()
-        return {r["effect"]: r["count"] for r in sorted(rows, key=lambda r: (-r["count"], r["effect"]))}
+        rows = counted(self._net, ["effect"])
+        return {r["effect"]: r["rows"] for r in sorted(rows, key=lambda r: (-r["rows"], r["effect"]))}
 
     def net(self, limit: int = 40) -> Records:
         """The net effect of the rows of the objects with most rows: ``was`` and ``now`` are None if the object did not,
         or does not, exist."""
-        from pyspark.sql import functions as F
-
-        rows = _records(self._net.orderBy(F.desc("rows"), "table", "table_key").limit(limit))
+        rows: Records = self._net.first([("rows", "descending"), *_ascending(*event_log.OBJECT)], limit).to_pylist()
         for row in rows:
             was, now = row.pop("before"), row.pop("after")
             changed = {name for name, value in now or () if (name, value) not in (was or ())} if now else set()
@@ -309,12 +345,69 @@ class LogPage:
             row["read_back"] = ["the whole row" if name == "*" else name for name in row["read_back"]] or None
         return rows
 
-    def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
-        """Keys with several spellings; ``problems`` are the capture's."""
-        from pyspark.sql import functions as F
+    def spellings(self, capture: Any, limit: int = 50) -> Records:
+        """Keys with several spellings, from the problems of the capture."""
+        names = ("table", "sentence", "file", "offset")
+        problems = capture.rows("problems", ("code", *names))
+        rows = problems.where(lambda batch: pc.equal(batch["code"], str(Problem.KEY_SPELLING))).select(names)
+        found: Records = rows.first(_ascending("file", "offset"), limit).to_pylist()
+        return found
 
-        rows = problems.filter(F.col("code") == str(Problem.KEY_SPELLING))
-        return _records(rows.select("table", "sentence", "file", "offset").orderBy("file", "offset").limit(limit))
+
+_DECIDED: Final = pa.schema([*ROW_DECISIONS, *(ROWS.field(name) for name in _SHOWN)])
+_AT: Final = pa.field("at", pa.string())
+_IS_SHOWN: Final = pa.field("is_shown", pa.bool_())
+_SIZES: Final = pa.schema([*(ROWS.field(name) for name in _OBJECT), ("of", pa.int64())])
+_RANKED: Final = pa.schema([*_DECIDED, ("at", pa.int64()), ("id", pa.int64())])
+_NUMBERS: Final = pa.schema(
+    [*((name, pa.int64()) for name in ("document", "types", "events", "rows")), ("quoted", pa.bool_())]
+)
+
+
+def _decided(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
+    decided = to_decisions(pa.Table.from_batches([batch]), settings).combine_chunks().to_batches()[0]
+    return pa.RecordBatch.from_arrays([*decided.columns, *(batch[name] for name in _SHOWN)], schema=_DECIDED)
+
+
+def _with_location(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.append_column(_AT.name, location_texts(batch))
+
+
+def _located(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [location_texts(batch), pa.repeat(True, len(batch))]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema([_AT, _IS_SHOWN]))
+
+
+def _object_text(table: str | None, key: str) -> str:
+    return f"{'' if table is None else table}\0{key}"
+
+
+def _object_texts(batch: pa.RecordBatch) -> pa.Array:
+    return pc.binary_join_element_wise(pc.coalesce(batch["table_name"], ""), batch["table_key"], "\0")
+
+
+def _object_sizes(batches: Batches) -> Batches:
+    for rows in complete_keys(batches, _OBJECT, 1 << 16):
+        starts = np.union1d(*(group_starts(rows[name]) for name in _OBJECT))
+        sizes = np.diff(np.append(starts, len(rows)))
+        columns = [rows[name].take(pa.array(starts)) for name in _OBJECT]
+        yield pa.RecordBatch.from_arrays([*columns, pa.array(sizes)], schema=_SIZES)
+
+
+def _ranked(by_time: bool, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with what orders them: unknown times and record_ids last."""
+    at = pc.coalesce(batch["event_us"], _LATEST) if by_time else pa.repeat(0, len(batch))
+    return pa.RecordBatch.from_arrays([*batch.columns, at, pc.coalesce(batch["record_id"], _LATEST)], schema=_RANKED)
+
+
+def _document_numbers(batches: Batches) -> Batches:
+    counts = [("event_type", "count_distinct"), ("event", "count_distinct"), ([], "count_all"), ("quoted", "any")]
+    for rows in complete_keys(batches, ["document"], 1 << 16):
+        quoted = pc.match_substring_regex(pc.coalesce(rows["new_value"], rows["old_value"], ""), '[<>&"]')
+        table = pa.table({name: rows[name] for name in ("document", "event_type", "event")} | {"quoted": quoted})
+        names = ["document", "event_type_count_distinct", "event_count_distinct", "count_all", "quoted_any"]
+        groups = table.group_by("document", use_threads=False).aggregate(counts).select(names)
+        yield from groups.rename_columns(_NUMBERS.names).cast(_NUMBERS).combine_chunks().to_batches()
 
 
 def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
@@ -334,11 +427,6 @@ def _rows_of_document(rows: Records) -> dict[str, Any]:
         row["asked"] = bool(kind and kind.query_back)
     rows = sorted(rows, key=lambda row: row["document"] is None)  # overridden rows last
     return {"rows": rows[:_OF_DOCUMENT], "rows_total": len(rows)}
-
-
-def _records(frame: DataFrame) -> Records:
-    rows: Records = frame.toArrow().to_pylist()
-    return rows
 
 
 # --- event log words --------------------------------------------------------------------------------------------------

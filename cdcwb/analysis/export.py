@@ -61,6 +61,7 @@ __all__ = [
     "check_url",
     "export",
     "local",
+    "ordered_batches",
     "parts_beside",
     "parts_of",
     "write_lines",
@@ -115,7 +116,7 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
     with written(target) as made:
         if kind == "parquet":
             with parts_beside(target) as parts, pq.ParquetWriter(made, model.TABLES[view], **_PARQUET) as writer:
-                for batch in _batches(rows, parts, target):
+                for batch in ordered_batches(rows, parts, target):
                     writer.write_table(pa.Table.from_batches([batch]).cast(model.TABLES[view]))
         else:
             with made.open("xb") as out:
@@ -159,8 +160,8 @@ def write_lines(rows: Rows, out: IO[bytes], end: str, target: Path) -> None:
             out.write(line.encode() + end.encode())
 
 
-def _batches(rows: Rows, parts: Path, target: Path) -> Iterator[pa.RecordBatch]:
-    """The rows in their order, in batches; Spark writes them in parts first."""
+def ordered_batches(rows: Rows, parts: Path, target: Path) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, in batches; Spark writes them in parts to the folder ``parts`` first."""
     if not isinstance(rows, SparkRows):
         yield from rows.batches()
         return

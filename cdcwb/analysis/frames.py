@@ -1,20 +1,17 @@
-"""Tables of a capture as input of analyses: stored rows, small results of Spark as pandas frames, and shared
-columns."""
+"""Tables of a capture as input of analyses: rows that are stored, and the axis of their times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import functions as F
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows, conform
+from cdcwb.dataset import LocalRows, Rows, SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
@@ -26,12 +23,10 @@ from cdcwb.spark.session import on_cluster
 from cdcwb.spark.stored import Stored
 from cdcwb.tables import MOST_ROWS
 from cdcwb.time_axis import LEAST, TimeAxis, fences, time_of
-from cdcwb.writing import remove, scratch
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
     from cdcwb.capture import Capture
 
@@ -39,28 +34,9 @@ __all__ = [
     "NO_TABLE",
     "Snapshot",
     "TableStore",
-    "bounds_of",
     "dated_rows",
-    "from_start",
-    "part_of",
-    "small",
-    "spark_schema",
-    "table_name",
     "time_axis",
 ]
-
-
-def small(frame: DataFrame) -> pd.DataFrame:
-    """A small result with Arrow types. ``toPandas`` would convert 64-bit integers to floats if the column has a
-    null."""
-    import pandas as pd  # tasks of Spark do not need it
-
-    return frame.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
-
-
-def table_name() -> Column:
-    """``schema.table``, or ``table`` without a schema; :data:`NO_TABLE` without both."""
-    return F.coalesce(F.nullif(F.concat_ws(".", "schema_name", "table_name"), F.lit("")), F.lit(NO_TABLE))
 
 
 def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
@@ -176,11 +152,7 @@ class Snapshot:
         self._kept: set[str] = set()
         if folder is not None:
             for name in _NAMES:
-                path = folder / f"{name}.parquet"
-                if path.exists() and not (path / "_SUCCESS").exists():
-                    raise OptionError(
-                        f"'{path}' already exists and is not a table that Spark wrote; name another folder"
-                    )
+                _check_ours(folder / f"{name}.parquet")
         elif capture.local_rows("transactions", ()) is None and not capture.stored and not on_cluster():
             self._folder = scratch(self, "cdcwb-snapshot-")
 
@@ -208,11 +180,8 @@ class Snapshot:
         if name in self._kept:
             return
         self._kept.add(name)
-        folder = parent / f"{name}.parquet"
-        remove(folder)
         columns = _PLACED if name == "changes" and not self._images else TABLES[name].names
-        self._capture.rows(name, columns).write(folder)
-        (folder / "_SUCCESS").touch()
+        self._capture.rows(name, columns).stored(parent / f"{name}.parquet")
 
     @property
     def is_saved(self) -> bool:
@@ -245,69 +214,27 @@ class Snapshot:
         return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
 
-# --- ranges -----------------------------------------------------------------------------------------------------------
-
-_A_PART: Final = 20  # sampled rows for each part
-_SEED: Final = 20_260_101
+# --- tables that are read several times -------------------------------------------------------------------------------
 
 
 class TableStore:
-    """Tables that are read several times and written once.
+    """Rows that are read several times and written once, as Parquet: in ``folder``, which is permanent, or without one
+    in a temporary folder that is deleted with this object. Workers of a cluster cannot write to that, so there rows are
+    computed again each time.
 
-    On a local master they are Parquet in a temporary folder, which is deleted with the object ``owner``. Workers of a
-    cluster cannot write there, so elsewhere a table is computed again each time.
+    Raises OptionError if ``folder`` has one of the ``names`` and it was not written here.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.folder: Path | None = None
-        if (spark.conf.get("spark.master", "") or "").startswith("local"):
-            self.folder = scratch(self, "cdcwb-xds-")
+    def __init__(self, folder: Path | None = None, names: Iterable[str] = ()) -> None:
+        for path in [] if folder is None else [folder / f"{name}.parquet" for name in names]:
+            _check_ours(path)
+        self.folder = folder if folder is not None or on_cluster() else scratch(self, "cdcwb-tables-")
 
-    def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Stores a table; returns the frame that reads it."""
-        if self.folder is None:
-            return frame
-        path = str(self.folder / f"{name}.parquet")
-        frame.write.mode("overwrite").parquet(path)
-        return frame.sparkSession.read.schema(frame.schema).parquet(path)
+    def keep(self, name: str, rows: Rows) -> Rows:
+        """The same rows, stored."""
+        return rows if self.folder is None else rows.stored(self.folder / f"{name}.parquet")
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The schema in Spark's types."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
-
-
-def bounds_of(keys: DataFrame, rows: int, a_part: int) -> list[tuple[Any, ...]]:
-    """The lower bounds of all parts but the first, in the order of all columns of ``keys``, so that each part has about
-    ``a_part`` of the ``rows``. Equal keys are always in one part; no key is null."""
-    parts = -(-rows // a_part)
-    if parts < 2:
-        return []
-    share = min(1.0, parts * _A_PART / rows)
-    sampled = keys if share >= 1 else keys.sample(share, _SEED)
-    sample = sorted(tuple(row) for row in sampled.toLocalIterator())
-    places = (len(sample) * number // parts for number in range(1, parts))
-    return sorted({sample[index] for index in places if index < len(sample)})
-
-
-def part_of(keys: Iterable[npt.NDArray[Any]], bounds: list[tuple[Any, ...]]) -> Ints:
-    """The number of the part of each row, from 0; ``keys`` are the columns in order of significance."""
-    columns = list(keys)
-    count = len(columns[0])
-    both = []
-    for index, column in enumerate(columns):
-        values = np.concatenate([np.array([bound[index] for bound in bounds], dtype=column.dtype), column])
-        both.append(np.unique(values, return_inverse=True)[1] if values.dtype == object else values)  # texts
-    is_row = np.arange(len(bounds) + count) >= len(bounds)
-    order = np.lexsort((is_row, *reversed(both)))  # a bound precedes the rows that are equal to it
-    part = np.empty(len(order), dtype=np.int64)
-    part[order] = np.cumsum(~is_row[order])
-    return part[len(bounds) :]
-
-
-def from_start(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The table as batches of that schema whose arrays have offset 0, which Spark requires with some versions of
-    Arrow."""
-    yield from conform(table.select(schema.names).combine_chunks().to_batches(), schema)
+def _check_ours(path: Path) -> None:
+    if path.exists() and not (path / "_SUCCESS").exists():
+        raise OptionError(f"'{path}' already exists and is not a table that Spark wrote; name another folder")

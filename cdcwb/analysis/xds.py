@@ -1,8 +1,8 @@
 """Publication of an event log of any size: decisions and documents (docs/formats/idm-event-log.md §4).
 
-The stages of :mod:`cdcwb.xds` in Spark. Decisions about single rows are made in any partition. Rows are counted in
-parts of the processing order and the counts are accumulated, for polling cycles and again for the numbers of events and
-documents. Decisions that depend on other rows of an object are made where all of them are collected.
+The stages of :mod:`cdcwb.xds` over rows of any number. Decisions about single rows are made in any batch. Rows are
+counted in parts of the processing order and the counts are accumulated, for polling cycles and again for the numbers of
+events and documents. Decisions that depend on other rows of an object are made where all of them are together.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import pickle
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import accumulate
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,37 +25,24 @@ import pyarrow.compute as pc
 
 from cdcwb import xds
 from cdcwb.analysis import line_text
-from cdcwb.analysis.event_log import log_rows
-from cdcwb.analysis.export import (
-    check_ending,
-    check_replaced,
-    check_target,
-    local,
-    parts_beside,
-    parts_of,
-    write_lines,
-)
-from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema
-from cdcwb.dataset import SparkRows
+from cdcwb.analysis.event_log import LOCATION, log_events, log_rows
+from cdcwb.analysis.export import check_ending, check_replaced, check_target, ordered_batches, parts_beside, write_lines
+from cdcwb.analysis.frames import TableStore
+from cdcwb.dataset import PART, Batches, Rows, SparkRows, complete_keys
 from cdcwb.errors import OptionError
-from cdcwb.index.columns import Ints
-from cdcwb.spark.stored import batches_of
 from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
-from cdcwb.xds.rows import CYCLE, NUMBERS, OWN
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from cdcwb.analysis.xds_changes import PublishedChanges
-    from cdcwb.capture import Capture
+from cdcwb.xds.rows import CYCLE, NUMBERS, OWN, Bools, Ints, flags, numbers
 
 __all__ = [
+    "A_PART",
     "DOCUMENTS",
     "STREAMS",
     "Published",
     "Summary",
     "check_documents_target",
+    "counted",
+    "firsts_of_parts",
     "publish_log",
     "publish_rows",
     "write_published",
@@ -64,7 +50,7 @@ __all__ = [
 
 
 A_PART: Final = 1 << 16
-"""The number of rows in a part of the order, and in a group of objects."""
+"""The number of rows in a part of the order, and of rows whose objects are decided together."""
 
 DOCUMENTS: Final = pa.schema(
     [
@@ -87,59 +73,38 @@ class Summary:
     decisions: Mapping[str, int]
 
 
+@dataclass(frozen=True)
 class Published:
-    """The result of publishing an event log.
+    """The result of publishing rows of a log, or changes.
 
-    ``decisions``: a row of :data:`cdcwb.xds.DECISIONS` for each row of the log, unordered. ``documents``: a row of
-    :data:`DOCUMENTS` for each document; partitions and the rows in them are in the order of publication. Both can be
-    read while this object exists.
+    ``decisions``: a row for each of them, unordered, of :data:`cdcwb.xds.DECISIONS` or
+    :data:`cdcwb.analysis.xds_changes.CHANGE_DECISIONS`. ``numbered``: the same rows with their values, the ``document``
+    and the ``event`` (null if they are not published). ``reasons``: why changes are left out, with the number for each
+    reason, most first. ``inferred``: the inferred keys. ``render`` makes documents of ``numbered`` rows, which it gets
+    in the ``order`` of each document. Rows can be read while this object exists.
     """
 
-    def __init__(
-        self, rows: DataFrame, settings: Settings, snapshot: _Snapshot, store: TableStore, carry: xds.Carry
-    ) -> None:
-        self._rows = rows
-        self._settings = settings
-        self._snapshot = snapshot
-        self._store = store
-        self._carry = carry
+    decisions: Rows
+    numbered: Rows
+    summary: Summary
+    order: Sequence[str]
+    render: Callable[[Batches], Batches]
+    store: TableStore
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    inferred: Sequence[Any] = ()
 
     @property
-    def decisions(self) -> DataFrame:
-        """The decision on each row, and its reason."""
-        settings = self._settings
+    def documents(self) -> Rows:
+        """A row of :data:`DOCUMENTS` for each document, in the order of publication."""
+        return self.documents_of(self.numbered.where(lambda batch: batch["document"].is_valid()))
 
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield from from_start(xds.to_decisions(pa.Table.from_batches([batch]), settings), xds.DECISIONS)
-
-        return self._rows.mapInArrow(work, spark_schema(xds.DECISIONS))
-
-    @property
-    def documents(self) -> DataFrame:
-        """The documents, in order."""
-        from pyspark.sql import functions as F
-
-        published = self._rows.filter(F.col("decision") == str(Decision.PUBLISHED))
-        ordered = published.repartitionByRange("document").sortWithinPartitions("document", "order_time", "number")
-        settings, snapshot = self._settings, self._snapshot
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for rows in _whole_documents(batches):
-                yield from _documents_of(rows, settings, snapshot.get())
-
-        return ordered.mapInArrow(work, spark_schema(DOCUMENTS))
-
-    @cached_property
-    def summary(self) -> Summary:
-        """The numbers of documents, events and decisions."""
-        counts = {row["decision"]: row["count"] for row in self._rows.groupBy("decision").count().collect()}
-        ordered = {str(name): counts[str(name)] for name in Decision if str(name) in counts}
-        return Summary(self._carry.document, self._carry.event, ordered)
+    def documents_of(self, numbered: Rows) -> Rows:
+        """The documents of some of the ``numbered`` rows, which are all rows of these documents."""
+        return numbered.by_key(["document"], self.order, self.render, DOCUMENTS, in_order=True)
 
 
 def publish_log(
-    capture: Capture,
+    capture: Any,
     settings: Settings,
     snapshot: Snapshot | Mapping[str, str | Path] | None = None,
     *,
@@ -154,30 +119,70 @@ def publish_log(
     Raises CaptureError for a capture of another format and for a snapshot that cannot be read.
     """
     tables = snapshot if snapshot is None or isinstance(snapshot, Snapshot) else Snapshot.read(snapshot)
-    return publish_rows(log_rows(capture), settings, tables, a_part=a_part)
+    return publish_rows(log_rows(log_events(capture)), settings, tables, a_part=a_part)
 
 
 def publish_rows(
-    rows: DataFrame, settings: Settings, snapshot: Snapshot | None = None, *, a_part: int = A_PART
+    rows: Rows, settings: Settings, snapshot: Snapshot | None = None, *, a_part: int = A_PART
 ) -> Published:
     """As :func:`publish_log`, from rows of :data:`cdcwb.xds.ROWS`."""
-    store = TableStore(rows.sparkSession)
-    sent = _Snapshot(snapshot, store)
-    own = store.keep("own", _own(rows, settings))
-    decided, parts = _decided(own, settings, sent, a_part)
-    decided = store.keep("decided", decided)
-    carries, end = _carries(decided, settings, parts)
-    return Published(store.keep("numbered", _numbered(decided, settings, carries)), settings, sent, store, end)
+    store = TableStore()
+    sent = _Snapshot(snapshot, store if isinstance(rows, SparkRows) else None)
+    own = store.keep("own", rows.map(partial(_own, settings), _OWN))
+    in_parts, parts = own.in_parts(_ORDER, a_part)
+    polled = firsts_of_parts(in_parts, parts, lambda batch: flags(batch["polled"]))
+    cycled = in_parts.by_part(_ORDER, partial(_cycled, settings, polled), _CYCLED)
+    decided = store.keep("decided", cycled.by_key(_OBJECT, [], partial(_decided, settings, sent, a_part), _DECIDED))
+    spans = decided.where(_is_published).select(_GROUPED_BY).by_part(_ORDER, _span, _SPAN).table().to_pylist()
+    carries = [xds.START]
+    by_part = {row["part"]: pickle.loads(row["span"]) for row in spans}
+    for part in range(parts):
+        carries.append(carries[-1].after(by_part.get(part), settings))
+    numbered = store.keep("numbered", decided.by_part(_ORDER, partial(_numbered, settings, carries), _NUMBERED))
+    counts = {row["decision"]: row["rows"] for row in counted(numbered, ["decision"])}
+    by_decision = {str(name): counts[name] for name in Decision if name in counts}
+    return Published(
+        decisions=numbered.map(partial(_with_reasons, settings), xds.DECISIONS),
+        numbered=numbered,
+        summary=Summary(carries[-1].document, carries[-1].event, by_decision),
+        order=_ORDER,
+        render=partial(_rendered, settings, sent),
+        store=store,
+    )
+
+
+def firsts_of_parts(rows: Rows, parts: int, are_counted: Callable[[pa.RecordBatch], Bools]) -> Ints:
+    """For each part (:meth:`cdcwb.dataset.Rows.in_parts`) the number of counted rows before it; last, that of all."""
+
+    def count(batch: pa.RecordBatch) -> Ints:
+        return np.bincount(batch[PART.name].to_numpy()[are_counted(batch)], minlength=parts)
+
+    def add(counts: Sequence[Ints]) -> Ints:
+        return sum(counts, np.zeros(parts, np.int64))
+
+    return np.append(0, np.cumsum(rows.fold(count, add)))
+
+
+def counted(rows: Rows, by: Sequence[str], **totals: str) -> list[dict[str, Any]]:
+    """The number of ``rows`` with each value of the columns ``by``, of which there are few, and totals of other columns
+    (:func:`cdcwb.dataset.grouped`)."""
+
+    def columns(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {name: batch[name] for name in (*by, *totals)} | {"rows": np.ones(len(batch), np.int64)}
+
+    groups: list[dict[str, Any]] = rows.totals({"rows": "sum", **totals}, columns).to_pylist()
+    return groups
 
 
 class _Snapshot:
     """A snapshot for the workers: as a file if they can read local files."""
 
-    def __init__(self, snapshot: Snapshot | None, store: TableStore) -> None:
+    def __init__(self, snapshot: Snapshot | None, store: TableStore | None) -> None:
         self._snapshot: Snapshot | None = snapshot
         self._path: str | None = None
-        if snapshot is not None and store.folder is not None:
-            path = store.folder / "snapshot.pickle"
+        folder = None if store is None else store.folder
+        if snapshot is not None and folder is not None:
+            path = folder / "snapshot.pickle"
             path.write_bytes(pickle.dumps(snapshot))
             self._snapshot, self._path = None, str(path)
 
@@ -192,166 +197,71 @@ def _loaded(path: str) -> Snapshot:
     return snapshot
 
 
-_KEPT: Final = ("file_index", "offset", "table_name", "table_key", "column_name", "old_value", "new_value")
+_ORDER: Final = ("order_time", "number")
+_OBJECT: Final = ("table_name", "table_key")
+_KEPT: Final = (
+    *(*LOCATION, *_OBJECT, "column_name", "old_value", "new_value"),
+    *("status", "event_time", "perpetrator", "event_us"),
+)
 _OWN: Final = pa.schema([*(xds.ROWS.field(name) for name in _KEPT), *OWN])
-_PART: Final = pa.field("part", pa.int32())
-_DECIDED: Final = pa.schema([*_OWN, CYCLE.field("cycle"), pa.field("overridden_by", pa.int64()), _PART])
-_NUMBERED: Final = pa.schema([*(field for field in _DECIDED if field.name != "part"), *NUMBERS])
-_POLLED: Final = pa.schema([_OWN.field("order_time"), _OWN.field("number"), pa.field("bucket", pa.int64()), _PART])
-_CYCLES: Final = pa.schema([pa.field("bucket", pa.int64()), _OWN.field("number"), CYCLE.field("cycle"), _PART])
+_CYCLED: Final = pa.schema([*_OWN, PART, CYCLE.field("cycle")])
+_DECIDED: Final = _CYCLED.append(pa.field("overridden_by", pa.int64()))
+_NUMBERED: Final = pa.schema([*_DECIDED, *NUMBERS])
+_GROUPED_BY: Final = (PART.name, *_ORDER, *_OBJECT, "verb", "cycle")
+_SPAN: Final = pa.schema([PART, pa.field("span", pa.binary())])
 
 
-def _table(batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches(list(batches), schema)
-
-
-def _own(rows: DataFrame, settings: Settings) -> DataFrame:
+def _own(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The decision on each row that depends on the row alone."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pa.Table.from_batches([batch]).cast(xds.ROWS)
-            yield from from_start(xds.own_decisions(table, settings), _OWN)
-
-    return rows.mapInArrow(work, spark_schema(_OWN))
+    own = xds.own_decisions(pa.Table.from_batches([batch]), settings)
+    return own.select(_OWN.names).combine_chunks().to_batches()[0]
 
 
-def _numbers(table: pa.Table, name: str) -> Ints:
-    numbers: Ints = pc.fill_null(table[name], 0).to_numpy()
-    return numbers
+def _cycled(settings: Settings, polled: Ints, rows: pa.Table) -> pa.Table:
+    return xds.with_cycles(rows, settings, int(polled[rows[PART.name][0].as_py()])).select(_CYCLED.names)
 
 
-def _in_order(table: pa.Table) -> pa.Table:
-    return table.take(pa.array(np.lexsort((_numbers(table, "number"), _numbers(table, "order_time")))))
+def _decided(settings: Settings, snapshot: _Snapshot, size: int, batches: Batches) -> Batches:
+    """Every row with its decision."""
+    for objects in complete_keys(batches, _OBJECT, size):
+        rows = xds.with_snapshot(pa.Table.from_batches([objects]), snapshot.get())
+        yield from xds.between_rows(rows, settings).select(_DECIDED.names).combine_chunks().to_batches()
 
 
-def _decided(own: DataFrame, settings: Settings, snapshot: _Snapshot, a_part: int) -> tuple[DataFrame, int]:
-    """Every row with its decision, and the number of parts of the order."""
-    from pyspark.sql import functions as F
-
-    total, count = own.agg(F.count(F.lit(1)), F.count(F.when(F.col("polled"), 1))).collect()[0]
-    buckets = max(1, -(-total // a_part))
-    bucketed = own.withColumn("bucket", F.pmod(F.xxhash64("table_name", "table_key"), F.lit(buckets)))
-    polled = bucketed.filter("polled").select("order_time", "number", "bucket")
-    bounds = bounds_of(polled.select("order_time", "number"), count, a_part)
-
-    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            part = part_of((batch["order_time"].to_numpy(), batch["number"].to_numpy()), bounds)
-            yield from from_start(pa.table([*batch.columns, pa.array(part.astype(np.int32))], schema=_POLLED), _POLLED)
-
-    in_parts = polled.mapInArrow(placed, spark_schema(_POLLED))
-    counts = {row["part"]: row["count"] for row in in_parts.groupBy("part").count().collect()}
-    firsts = list(accumulate((counts.get(part, 0) for part in range(len(bounds) + 1)), initial=0))
-
-    def cycled(rows: pa.Table) -> pa.Table:
-        rows = _in_order(rows)
-        rows = rows.append_column("polled", pa.array(np.ones(rows.num_rows, dtype=np.bool_)))
-        return _table(from_start(xds.with_cycles(rows, settings, firsts[rows["part"][0].as_py()]), _CYCLES), _CYCLES)
-
-    def between(rows: pa.Table, cycles: pa.Table) -> pa.Table:
-        rows = _with_cycles(rows, cycles)
-        rows = xds.between_rows(xds.with_snapshot(rows, snapshot.get()), settings)
-        return _table(from_start(rows, _DECIDED), _DECIDED)
-
-    cycles = in_parts.groupBy("part").applyInArrow(cycled, spark_schema(_CYCLES))
-    together = bucketed.groupBy("bucket").cogroup(cycles.groupBy("bucket"))
-    return together.applyInArrow(between, spark_schema(_DECIDED)), len(bounds) + 1
+def _is_published(batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    return pc.equal(batch["decision"], str(Decision.PUBLISHED))
 
 
-def _with_cycles(rows: pa.Table, cycles: pa.Table) -> pa.Table:
-    """Adds cycle and part to the rows that are polled."""
-    polled = np.flatnonzero(rows["polled"].to_numpy())
-    number = _numbers(cycles, "number")
-    order = np.argsort(number)
-    at = order[np.searchsorted(number[order], _numbers(rows, "number")[polled])]
-    missing = np.ones(rows.num_rows, dtype=np.bool_)
-    missing[polled] = False
-    for field in (CYCLE.field("cycle"), _PART):
-        values = np.zeros(rows.num_rows, dtype=np.int64)
-        values[polled] = _numbers(cycles, field.name)[at]
-        rows = rows.append_column(field, pa.array(values, mask=missing).cast(field.type))
-    return rows
+def _span(rows: pa.Table) -> pa.Table:
+    """The summary of the published rows of a part."""
+    return pa.table([rows[PART.name][:1], pa.array([pickle.dumps(xds.span_of(rows))])], schema=_SPAN)
 
 
-_SPAN: Final = pa.schema([_PART, pa.field("span", pa.binary())])
-_GROUPED_BY: Final = ("part", "order_time", "number", "table_name", "table_key", "verb", "cycle")
+def _numbered(settings: Settings, carries: Sequence[xds.Carry], rows: pa.Table) -> pa.Table:
+    """Every row with the numbers of its event and document; ``carries`` are those with which parts begin."""
+    return xds.number_events(rows, settings, carries[rows[PART.name][0].as_py()])
 
 
-def _carries(decided: DataFrame, settings: Settings, parts: int) -> tuple[dict[int, xds.Carry], xds.Carry]:
-    """The numbers with which each part begins, and the numbers at the end."""
-    from pyspark.sql import functions as F
-
-    def summed(rows: pa.Table) -> pa.Table:
-        span = pickle.dumps(xds.span_of(_in_order(rows)))
-        return pa.table([rows["part"].slice(0, 1).combine_chunks().take(pa.array([0])), pa.array([span])], schema=_SPAN)
-
-    published = decided.filter(F.col("decision") == str(Decision.PUBLISHED)).select(*_GROUPED_BY)
-    spans = {
-        row["part"]: pickle.loads(row["span"])
-        for row in published.groupBy("part").applyInArrow(summed, spark_schema(_SPAN)).toLocalIterator()
-    }
-    carry, carries = xds.START, {}
-    for part in range(parts):
-        carries[part] = carry
-        carry = carry.after(spans.get(part), settings)
-    return carries, carry
-
-
-def _numbered(decided: DataFrame, settings: Settings, carries: Mapping[int, xds.Carry]) -> DataFrame:
-    """Every row with the numbers of its event and document."""
-    from pyspark.sql import functions as F
-
-    def work(rows: pa.Table) -> pa.Table:
-        numbered, _ = xds.number_events(_in_order(rows), settings, carries[rows["part"][0].as_py()])
-        return _table(from_start(numbered, _NUMBERED), _NUMBERED)
-
-    is_published = F.col("decision") == str(Decision.PUBLISHED)
-    published = decided.filter(is_published).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
-    nothing = {name: F.lit(None).cast("bigint") for name in NUMBERS.names}
-    unpublished = decided.filter(~is_published).withColumns(nothing).select(*_NUMBERED.names)
-    return published.unionByName(unpublished)
+def _with_reasons(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
+    return xds.to_decisions(pa.Table.from_batches([batch]), settings).combine_chunks().to_batches()[0]
 
 
 _AT_ONCE: Final = 50_000
 
 
-def _whole_documents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Tables that have all rows of each of their documents, in document order."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        last = batch["document"][batch.num_rows - 1]
-        begin = pc.index(batch["document"], last).as_py()
-        if count + begin >= _AT_ONCE and (begin or held[-1]["document"][-1] != last):
-            yield pa.Table.from_batches([*held, batch.slice(0, begin)])
-            held, count, batch = [], 0, batch.slice(begin)
-        held.append(batch)
-        count += batch.num_rows
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _documents_of(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> Iterator[pa.RecordBatch]:
-    """The rendered documents of rows, with their first and last records."""
-    document, number = _numbers(rows, "document"), _numbers(rows, "number")
-    begins = np.flatnonzero(np.append(True, document[1:] != document[:-1]))
-    ends = np.append(begins[1:], len(document)) - 1
-    events = xds.to_event_table(rows, settings, snapshot)
-    done = 0
-    for batch in xds.document_batches(events):
-        here = slice(done, done + batch.num_rows)
-        done += batch.num_rows
-        columns = [
-            batch["document"],
-            batch["events"],
-            pa.array(number[begins[here]]),
-            pa.array(number[ends[here]]),
-            batch["xml"],
-        ]
-        yield from from_start(pa.table(columns, names=DOCUMENTS.names), DOCUMENTS)
+def _rendered(settings: Settings, snapshot: _Snapshot, batches: Batches) -> Batches:
+    """The documents of rows, with their first and last records."""
+    for rows in complete_keys(batches, ["document"], _AT_ONCE):
+        document, number = numbers(rows["document"]), numbers(rows["number"])
+        begins = np.flatnonzero(np.append(True, document[1:] != document[:-1]))
+        ends = np.append(begins[1:], len(document)) - 1
+        done = 0
+        for batch in xds.document_batches(xds.to_event_table(pa.Table.from_batches([rows]), settings, snapshot.get())):
+            here = slice(done, done + batch.num_rows)
+            done += batch.num_rows
+            records = [pa.array(number[at[here]]) for at in (begins, ends)]
+            columns = [batch["document"], batch["events"].cast(pa.int64()), *records, batch["xml"]]
+            yield pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
 
 
 # --- xds files --------------------------------------------------------------------------------------------------------
@@ -385,7 +295,7 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], ov
 
 
 def write_published(
-    published: Published | PublishedChanges,
+    published: Published,
     documents: Path,
     decisions: Path | None,
     inputs: Sequence[str] = (),
@@ -400,14 +310,23 @@ def write_published(
     lines = None if decisions is None else check_target(decisions, list(inputs), ("jsonl",))
     with ExitStack() as stack:
         made = stack.enter_context(written(target) if target.suffix else _folder(target, overwrite))
-        _write_documents(published.documents, made, target)
+        if target.suffix:
+            with made.open("xb") as out:
+                write_lines(published.documents.map(_line, line_text.LINE), out, "\n", target)
+        else:
+            parts = stack.enter_context(parts_beside(target))
+            for batch in ordered_batches(published.documents.select(("document", "xml")), parts, target):
+                for number, xml in zip(batch["document"].to_pylist(), batch["xml"].to_pylist(), strict=True):
+                    (made / _NAME.format(number)).write_bytes(xml.encode())
         if lines is not None:
-            from pyspark.sql.pandas.types import to_arrow_schema
-
-            decided = published.decisions
-            rows = SparkRows(decided, to_arrow_schema(decided.schema)).sorted(("file_index", "offset"))
+            rows = published.decisions.sorted(LOCATION)
             with stack.enter_context(written(lines)).open("xb") as out:
                 write_lines(line_text.lines(rows, "jsonl"), out, "\n", lines)
+
+
+def _line(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The documents without their final line end, with which lines are written."""
+    return pa.RecordBatch.from_arrays([pc.utf8_slice_codeunits(batch["xml"], 0, -1)], schema=line_text.LINE)
 
 
 @contextmanager
@@ -427,29 +346,3 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
                 made.rename(target)
     finally:
         remove(made)
-
-
-def _write_documents(rows: DataFrame, made: Path, target: Path) -> None:
-    """Writes the documents to the file or the folder ``made``."""
-    from pyspark.sql import functions as F
-
-    if target.suffix:
-        text = F.expr("substring(xml, 1, length(xml) - 1) AS line")  # each line is written with its end
-        with made.open("xb") as out:
-            write_lines(SparkRows(rows.select(text), line_text.LINE), out, "\n", target)
-        return
-    with parts_beside(target) as parts:
-        rows.select("document", "xml").write.option("compression", "snappy").parquet(local(parts))
-        for part in parts_of(parts, target):
-            _one_by_one(part, made)
-            part.unlink()
-
-
-def _one_by_one(part: Path, folder: Path) -> None:
-    """Writes the documents of a part as separate files."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(part) as rows:
-        for batch in batches_of(rows, size=1000):
-            for number, xml in zip(batch["document"].to_pylist(), batch["xml"].to_pylist(), strict=True):
-                (folder / _NAME.format(number)).write_bytes(xml.encode())

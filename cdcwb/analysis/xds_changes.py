@@ -5,137 +5,67 @@ Changes are published in commit order, and in log order within a commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import accumulate
+from collections.abc import Mapping
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb import model, xds
-from cdcwb.analysis.event_log import table_store_in
-from cdcwb.analysis.event_log_page import LogPage, Records, evenly
-from cdcwb.analysis.frames import TableStore, bounds_of, from_start, part_of, spark_schema, table_name
+from cdcwb import xds
+from cdcwb.analysis.event_log import LOCATION, location_texts
+from cdcwb.analysis.event_log_page import LogPage, Page, Records, evenly
+from cdcwb.analysis.frames import NO_TABLE, TableStore
 from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, known_tables, without_key
 from cdcwb.analysis.keys import infer_keys as infer
-from cdcwb.analysis.xds import A_PART, DOCUMENTS, Summary
+from cdcwb.analysis.xds import A_PART, DOCUMENTS, Published, Summary, counted, firsts_of_parts
+from cdcwb.dataset import PART, Batches
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.layout import FORMAT
-from cdcwb.model import Operation
+from cdcwb.model import CHANGES, Operation
 from cdcwb.xds import Settings
 from cdcwb.xds.changes import events_of_changes
+from cdcwb.xds.rows import Bools, Ints, flags
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import DataFrame
-
-    from cdcwb.capture import Capture
-
-__all__ = ["CHANGE_DECISIONS", "DECISIONS", "ChangePage", "PublishedChanges", "page_of", "xds_of_changes"]
-
-
-CHANGE_DECISIONS: Final = pa.schema(
-    [
-        *(
-            model.CHANGES.field(name).remove_metadata()
-            for name in ("file_index", "offset", "position", "transaction_id")
-        ),
-        *(model.CHANGES.field(name).remove_metadata() for name in ("schema_name", "table_name", "operation")),
-        ("decision", pa.string()),  # published or left_out
-        ("reason", pa.string()),
-        ("document", pa.int64()),  # null if left out
-        ("event", pa.int64()),
-    ]
-)
-"""One row for each change."""
+__all__ = ["CHANGE_DECISIONS", "ChangePage", "page_of", "xds_of_changes"]
 
 PUBLISHED: Final = "published"
 LEFT_OUT: Final = "left_out"
 
-_ORDER: Final = pa.schema(
-    [("commit", pa.string()), ("at", pa.string()), ("file_index", pa.int32()), ("offset", pa.int64())]
+_OF_CHANGE: Final = (*LOCATION, "position", "transaction_id", "schema_name", "table_name", "operation")
+_NUMBERS: Final = (("document", pa.int64()), ("event", pa.int64()))  # null if left out
+
+CHANGE_DECISIONS: Final = pa.schema(
+    [
+        *(CHANGES.field(name).remove_metadata() for name in _OF_CHANGE),
+        ("decision", pa.string()),  # published or left_out
+        ("reason", pa.string()),
+        *_NUMBERS,
+    ]
 )
-_OF_CHANGE: Final = ("position", "transaction_id", "schema_name", "table_name", "operation")
-_EVENT: Final = tuple(field for field in xds.EVENT if field.name not in ("document", "event"))
+"""One row for each change."""
+
+_ORDER: Final = ("commit", "at", *LOCATION)
 _RENDERED: Final = pa.schema(
-    [*_ORDER, *(CHANGE_DECISIONS.field(name) for name in _OF_CHANGE), ("reason", pa.string()), *_EVENT]
+    [
+        *((name, pa.string()) for name in ("commit", "at", "reason")),
+        *(CHANGE_DECISIONS.field(name) for name in _OF_CHANGE),
+        *(field for field in xds.EVENT if field.name not in ("document", "event")),
+    ]
 )
-_PLACED: Final = pa.schema([*_RENDERED, ("part", pa.int32())])
-_NUMBERED: Final = pa.schema([*_RENDERED, ("document", pa.int64()), ("event", pa.int64())])
-
-
-class PublishedChanges:
-    """The result of publishing the changes of a capture.
-
-    ``decisions``: a row of :data:`CHANGE_DECISIONS` for each change, unordered. ``documents``: a row of
-    :data:`~cdcwb.analysis.xds.DOCUMENTS` for each document, without record_ids; partitions and the rows in them are in
-    the order of publication. Both can be read while this object exists. ``inferred``: the inferred keys.
-    """
-
-    def __init__(
-        self, rows: DataFrame, settings: Settings, store: TableStore, events: int, inferred: Sequence[InferredKey] = ()
-    ) -> None:
-        self.inferred = tuple(inferred)
-        self._rows = rows
-        self._settings = settings
-        self._store = store
-        self._events = events
-
-    @property
-    def decisions(self) -> DataFrame:
-        """The document of each change, or the reason why it is left out."""
-        from pyspark.sql import functions as F
-
-        published = F.col("reason").isNull()
-        number = F.col("document").cast("string")
-        decided = {
-            "decision": F.when(published, PUBLISHED).otherwise(LEFT_OUT),
-            "reason": F.coalesce("reason", F.concat(F.lit("published in document "), number)),
-        }
-        return self._rows.withColumns(decided).select(*CHANGE_DECISIONS.names)
-
-    @property
-    def documents(self) -> DataFrame:
-        """The documents, in order."""
-        from pyspark.sql import functions as F
-
-        events = self._rows.filter(F.col("reason").isNull()).select(*xds.EVENT.names)
-        ordered = events.repartitionByRange("document").sortWithinPartitions("document", "event")
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            table = (batch.cast(xds.EVENT) for batch in batches)
-            for batch in xds.document_batches(table):
-                nothing = pa.nulls(batch.num_rows, pa.int64())
-                columns = [batch["document"], batch["events"], nothing, nothing, batch["xml"]]
-                yield from from_start(pa.table(columns, names=DOCUMENTS.names), DOCUMENTS)
-
-        return ordered.mapInArrow(work, spark_schema(DOCUMENTS))
-
-    @cached_property
-    def summary(self) -> Summary:
-        """The numbers of documents, events and decisions."""
-        counts = {PUBLISHED: self._events, LEFT_OUT: sum(self.reasons.values())}
-        documents = -(-self._events // self._settings.batch_size)
-        return Summary(documents, self._events, {name: count for name, count in counts.items() if count})
-
-    @cached_property
-    def reasons(self) -> dict[str, int]:
-        """Why changes are left out, with the number for each reason, most first."""
-        rows = self._rows.filter("reason IS NOT NULL").groupBy("reason").count().collect()
-        return dict(sorted(((row["reason"], row["count"]) for row in rows), key=lambda pair: (-pair[1], pair[0])))
+_NUMBERED: Final = pa.schema([*_RENDERED, *_NUMBERS])
 
 
 def xds_of_changes(
-    capture: Capture,
+    capture: Any,
     settings: Settings,
     *,
     infer_keys: bool = False,
-    complete: Capture | None = None,
+    complete: Any = None,
     a_part: int = A_PART,
-) -> PublishedChanges:
+) -> Published:
     """Publishes a capture's changes: insert as add, update as modify, delete as delete.
 
     Left out, and counted, are changes that were not committed, those of other operations, and those without a key (see
@@ -144,88 +74,93 @@ def xds_of_changes(
     settings of documents apply: batch_size, schema, class_names and types. Raises CaptureError for a capture that was
     loaded without values.
     """
-    from pyspark.sql import functions as F
-
     if not capture.has_images:
         raise CaptureError("documents are made of values, and the capture was loaded with images=False")
     inferred = _inferred(complete or capture) if infer_keys else []
-    changes = capture.changes
-    if inferred:
-        named = {key.table: [key.column] for key in inferred}
-        changes = changes_of(capture, model.CHANGES.names, named).to_frame(capture.spark)
-    store = TableStore(capture.spark)
-    rendered = store.keep("rendered", _rendered(changes, settings))
-    events = rendered.filter(F.col("reason").isNull())
-    keys = events.select(*_ORDER.names)
-    bounds = bounds_of(keys, events.count(), a_part)
-
-    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            part = part_of([batch[name].to_numpy(zero_copy_only=False) for name in _ORDER.names], bounds)
-            yield from from_start(pa.table([*batch.columns, pa.array(part.astype(np.int32))], schema=_PLACED), _PLACED)
-
-    in_parts = rendered.mapInArrow(placed, spark_schema(_PLACED))
-    counts = {row["part"]: row["count"] for row in in_parts.filter("reason IS NULL").groupBy("part").count().collect()}
-    firsts = list(accumulate((counts.get(part, 0) for part in range(len(bounds) + 1)), initial=0))
-
-    def work(rows: pa.Table) -> pa.Table:
-        rows = rows.sort_by([(name, "ascending") for name in _ORDER.names])
-        event = np.arange(rows.num_rows) + firsts[rows["part"][0].as_py()] + 1
-        rows = rows.append_column("document", pa.array((event - 1) // settings.batch_size + 1))
-        return pa.Table.from_batches(
-            list(from_start(rows.append_column("event", pa.array(event)), _NUMBERED)), _NUMBERED
-        )
-
-    is_event = F.col("reason").isNull()
-    numbered = in_parts.filter(is_event).groupBy("part").applyInArrow(work, spark_schema(_NUMBERED))
-    nothing = {name: F.lit(None).cast("bigint") for name in ("document", "event")}
-    rest = rendered.filter(~is_event).withColumns(nothing).select(*_NUMBERED.names)
-    return PublishedChanges(store.keep("numbered", numbered.unionByName(rest)), settings, store, firsts[-1], inferred)
+    changes = changes_of(capture, CHANGES.names, {key.table: [key.column] for key in inferred})
+    store = TableStore()
+    rendered = store.keep("rendered", changes.map(partial(_rendered, settings), _RENDERED))
+    in_parts, parts = rendered.in_parts(_ORDER, a_part)
+    firsts = firsts_of_parts(in_parts, parts, _are_events)
+    numbered = store.keep("numbered", in_parts.by_part(_ORDER, partial(_numbered, settings, firsts), _NUMBERED))
+    reasons = {row["reason"]: row["rows"] for row in counted(numbered, ["reason"])}
+    reasons.pop(None, None)
+    events = int(firsts[-1])
+    counts = {PUBLISHED: events, LEFT_OUT: sum(reasons.values())}
+    return Published(
+        decisions=numbered.map(_decided, CHANGE_DECISIONS),
+        numbered=numbered,
+        summary=Summary(-(-events // settings.batch_size), events, {name: n for name, n in counts.items() if n}),
+        order=("event",),
+        render=_documents,
+        store=store,
+        reasons=dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
+        inferred=inferred,
+    )
 
 
-def _inferred(capture: Capture) -> list[InferredKey]:
+def _inferred(capture: Any) -> list[InferredKey]:
     changes = changes_of(capture, FACTS)
     return list(infer(changes, without_key(known_tables(changes))).values())
 
 
-def _rendered(changes: DataFrame, settings: Settings) -> DataFrame:
+def _rendered(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Each change as an event without numbers, or the reason why it is left out."""
-    from pyspark.sql import functions as F
+    made = events_of_changes(batch, settings)
+    columns = {"reason": _spread(made.left_out["reason"], made.left_out["row"], len(batch))}
+    columns |= {"commit": pc.coalesce(batch["commit_position"], ""), "at": pc.coalesce(batch["position"], "")}
+    columns |= {name: batch[name] for name in _OF_CHANGE}
+    for name in _RENDERED.names:
+        if name not in columns:
+            columns[name] = _spread(made.events[name], made.rows, len(batch))
+    return pa.RecordBatch.from_arrays([columns[name] for name in _RENDERED.names], schema=_RENDERED)
 
-    ordered = changes.withColumns(
-        {"commit": F.coalesce("commit_position", F.lit("")), "at": F.coalesce("position", F.lit(""))}
-    )
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            made = events_of_changes(batch, settings)
-            number = np.full(batch.num_rows, -1, dtype=np.int64)
-            number[made.rows.to_numpy()] = np.arange(made.events.num_rows)
-            reason = np.full(batch.num_rows, -1, dtype=np.int64)
-            reason[made.left_out["row"].to_numpy()] = np.arange(made.left_out.num_rows)
-            columns = {
-                **{name: batch[name] for name in (*_ORDER.names, *_OF_CHANGE)},
-                "reason": made.left_out["reason"].take(pa.array(reason, mask=reason < 0)),
-                **{field.name: made.events[field.name].take(pa.array(number, mask=number < 0)) for field in _EVENT},
-            }
-            yield from from_start(pa.table(columns), _RENDERED)
+def _spread(values: pa.ChunkedArray, rows: pa.Array | pa.ChunkedArray, count: int) -> pa.Array:
+    """A column with the values in these rows; null in the others."""
+    at = np.full(count, -1, dtype=np.int64)
+    at[rows.to_numpy()] = np.arange(len(values))
+    return values.combine_chunks().take(pa.array(at, mask=at < 0))
 
-    return ordered.mapInArrow(work, spark_schema(_RENDERED))
+
+def _are_events(batch: pa.RecordBatch | pa.Table) -> Bools:
+    return flags(batch["reason"].is_null())
+
+
+def _numbered(settings: Settings, firsts: Ints, rows: pa.Table) -> pa.Table:
+    """Every row with the numbers of its event and document; ``firsts`` are the numbers of events before each part."""
+    published = _are_events(rows)
+    event = np.cumsum(published) + firsts[rows[PART.name][0].as_py()]
+    numbers = [pa.array(values, mask=~published) for values in ((event - 1) // settings.batch_size + 1, event)]
+    return pa.table([*(rows[name] for name in _RENDERED.names), *numbers], schema=_NUMBERED)
+
+
+def _decided(batch: pa.RecordBatch) -> pa.RecordBatch:
+    published = batch["reason"].is_null()
+    sentence = pc.binary_join_element_wise("published in document ", batch["document"].cast(pa.string()), "")
+    columns = {"decision": pc.if_else(published, PUBLISHED, LEFT_OUT), "reason": pc.coalesce(batch["reason"], sentence)}
+    arrays = [columns[name] if name in columns else batch[name] for name in CHANGE_DECISIONS.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=CHANGE_DECISIONS)
+
+
+def _documents(batches: Batches) -> Batches:
+    for batch in xds.document_batches(batch.select(xds.EVENT.names).cast(xds.EVENT) for batch in batches):
+        nothing = pa.nulls(len(batch), pa.int64())
+        columns = [batch["document"], batch["events"].cast(pa.int64()), nothing, nothing, batch["xml"]]
+        yield pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
 
 
 # --- change page ------------------------------------------------------------------------------------------------------
 
 DECISIONS: Final = (PUBLISHED, LEFT_OUT)
 
-_PLACE: Final = ("file_index", "offset")
-_MOST_XML: Final = 60_000
 _MOST_VALUES: Final = 24  # values of a change that are shown
 _TEXT: Final = 1000
 
 
 def page_of(
-    complete: Capture,
-    part: Capture,
+    complete: Any,
+    part: Any,
     settings: Settings,
     snapshot: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -237,32 +172,32 @@ def page_of(
     return ChangePage(part, settings, folder, infer_keys, complete)
 
 
-class ChangePage:
+class ChangePage(Page):
     """A capture with the documents of its changes. ``folder`` stores the decisions as Parquet; None: nothing is stored.
-    ``infer_keys``, ``whole``: as in :func:`cdcwb.analysis.xds_changes.xds_of_changes`."""
+    ``infer_keys``, ``complete``: as in :func:`xds_of_changes`."""
 
     is_log: Final = False
+    kind: ClassVar[str] = "operation"
 
     def __init__(
         self,
-        capture: Capture,
+        capture: Any,
         settings: Settings,
         folder: Path | None = None,
         infer_keys: bool = False,
-        complete: Capture | None = None,
+        complete: Any = None,
     ) -> None:
         self.part = capture
         self.settings = settings
+        store = TableStore(folder, ("decisions",))
         self.published = xds_of_changes(capture, settings, infer_keys=infer_keys, complete=complete)
         rows = self.published.decisions
-        self.rows = rows if folder is None else table_store_in(capture, folder, ("decisions",)).keep("decisions", rows)
+        self.rows = rows if folder is None else store.keep("decisions", rows)
 
     @cached_property
     def counts(self) -> Records:
         """The number of changes by operation and decision."""
-        rows = self.rows.groupBy("operation", "decision").count().collect()
-        counts = [{"operation": r["operation"], "decision": r["decision"], "rows": r["count"]} for r in rows]
-        return sorted(counts, key=lambda r: (_rank(r["operation"]), r["decision"] != PUBLISHED))
+        return sorted(self._counts, key=lambda r: (_rank(r["operation"]), r["decision"] != PUBLISHED))
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -271,12 +206,6 @@ class ChangePage:
         numbers = {f"decisions_{name}": summary.decisions.get(name, 0) for name in DECISIONS}
         totals = {"rows": sum(numbers.values()), "documents": summary.documents, "events": summary.events}
         return totals | numbers
-
-    @property
-    def left_out(self) -> int:
-        """The number of changes that are left out."""
-        number: int = self.facts["decisions_left_out"]
-        return number
 
     @cached_property
     def reasons(self) -> Records:
@@ -288,39 +217,24 @@ class ChangePage:
 
     def unpublished(self, limit: int = 50) -> Records:
         """Changes that are left out; each operation has an equal share."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        first = F.row_number().over(Window.partitionBy("operation").orderBy(*_PLACE))
-        rows = self.rows.filter(F.col("decision") == LEFT_OUT).withColumn("_n", first).filter(F.col("_n") <= limit)
-        records = _records(
-            rows.orderBy(*_PLACE).select("decision", "reason", "operation", table_name().alias("table"), "position")
-        )
+        rows = self.rows.where(lambda batch: pc.equal(batch["decision"], LEFT_OUT))
+        records = self.first_by(rows, "operation", limit)
+        for row in records:
+            row["table"] = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or NO_TABLE
         return evenly(records, "operation", tuple(dict.fromkeys(row["operation"] for row in records)), limit)
 
     def documents(self, limit: int = 4) -> Records:
         """The first documents of each operation: ``document``, ``events``, ``why``, ``xml``, and the ``rows`` of its
         first event, one for each column of the change."""
-        from pyspark.sql import functions as F
-
-        firsts = (
-            self.rows.filter(F.col("decision") == PUBLISHED)
-            .groupBy("operation")
-            .agg(F.min("document").alias("document"))
-            .collect()
-        )
+        published = self.rows.where(lambda batch: pc.equal(batch["decision"], PUBLISHED))
+        firsts = counted(published, ["operation"], document="min")
         why: dict[int, list[str]] = {}
         for row in sorted(firsts, key=lambda r: _rank(r["operation"])):
             why.setdefault(row["document"], []).append(f"the first {row['operation']}")
         numbers = sorted(why)[:limit]
-        if not numbers:
-            return []
-        made = self.published.documents.filter(F.col("document").isin(numbers)).select(
-            "document", "events", F.substring("xml", 1, _MOST_XML).alias("xml"), F.length("xml").alias("length")
-        )
-        changes = self._changes_of(numbers)
+        changes = self._changes_of(numbers) if numbers else []
         shown = []
-        for text in sorted(_records(made), key=lambda r: r["document"]):
+        for text in self.texts(numbers):
             number = text["document"]
             values = [value for change in changes if change["document"] == number for value in _values(change)]
             rows = {"rows": values[:_MOST_VALUES], "rows_total": len(values)}
@@ -338,17 +252,20 @@ class ChangePage:
         """Nothing."""
         return []
 
-    def spellings(self, problems: DataFrame, limit: int = 50) -> Records:
+    def spellings(self, capture: Any, limit: int = 50) -> Records:
         """Nothing."""
         return []
 
     def _changes_of(self, documents: list[int]) -> Records:
-        from pyspark.sql import functions as F
-
-        placed = self.rows.filter(F.col("document").isin(documents)).select(*_PLACE, "document", "event")
-        shown = ("operation", "before", "after", "changed_columns")
-        joined = self.part.changes.select(*_PLACE, *shown).join(F.broadcast(placed), [*_PLACE])
-        return _records(joined.orderBy("document", "event").limit(8 * len(documents)))
+        chosen, shown = pa.array(documents), ("document", "event")
+        rows = self.rows.where(lambda batch: pc.is_in(batch["document"], chosen)).select((*LOCATION, *shown))
+        first = rows.first([(name, "ascending") for name in shown], 8 * len(documents))
+        locations = location_texts(first)
+        changes = self.part.rows("changes", (*LOCATION, "operation", "before", "after", "changed_columns"))
+        same = changes.where(lambda batch: pc.is_in(location_texts(batch), locations)).table()
+        values = dict(zip(location_texts(same).to_pylist(), same.to_pylist(), strict=True))
+        pairs = zip(locations.to_pylist(), first.to_pylist(), strict=True)
+        return [values[location] | numbers for location, numbers in pairs if location in values]
 
 
 def _values(change: Mapping[str, Any]) -> Records:
@@ -373,8 +290,3 @@ def _cut(text: str | None) -> str | None:
 def _rank(operation: str | None) -> tuple[int, str]:
     known = [str(value) for value in Operation]
     return (known.index(operation) if operation in known else len(known), operation or "")
-
-
-def _records(frame: DataFrame) -> Records:
-    rows: Records = frame.toArrow().to_pylist()
-    return rows

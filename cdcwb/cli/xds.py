@@ -29,7 +29,6 @@ from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
     from cdcwb.analysis.xds import Published
-    from cdcwb.analysis.xds_changes import PublishedChanges
     from cdcwb.capture import Capture, Reading
     from cdcwb.xds import Settings, Snapshot
     from cdcwb.xds.snapshot import TableNow
@@ -104,7 +103,7 @@ def xds(
     settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, settings_given)
     snapshot_paths = () if snapshots or no_snapshot else _snapshot_files(form, paths)
     tables = _snapshot(form, snapshots or snapshot_paths, pairs)
-    with working("starting Spark") as step:
+    with working("reading") as step:
         capture = opened(paths, format_name, reader, {}, step, partial(_check_reading, infer_keys))
         step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
@@ -230,9 +229,7 @@ def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
     return tables_now
 
 
-def _published(
-    capture: Capture, settings: Settings, tables: Snapshot | None, infer_keys: bool
-) -> Published | PublishedChanges:
+def _published(capture: Capture, settings: Settings, tables: Snapshot | None, infer_keys: bool) -> Published:
     from cdcwb.analysis.xds import publish_log
     from cdcwb.analysis.xds_changes import xds_of_changes
 
@@ -251,11 +248,11 @@ def _check_reading(infer_keys: bool, reading: Reading) -> None:
         )
 
 
-def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> None:
+def _check_keys(published: Published, infer_keys: bool) -> None:
     """Raises OptionError if there is no document because no change has a key."""
     from cdcwb.xds import NO_KEY
 
-    reasons = getattr(published, "reasons", {})
+    reasons = published.reasons
     keyless = [reason.removeprefix(NO_KEY) for reason in reasons if reason.startswith(NO_KEY)]
     if published.summary.events or not keyless:
         return
@@ -269,18 +266,18 @@ def _check_keys(published: Published | PublishedChanges, infer_keys: bool) -> No
     )
 
 
-def _lines(target: str, published: Published | PublishedChanges) -> list[str]:
+def _lines(target: str, published: Published) -> list[str]:
     """The lines about written documents, decisions, and changes that were left out."""
     summary = published.summary
     lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
     if summary.decisions:
         lines.append(f"decisions: {tally(summary.decisions)}")
-    return [*lines, *map(str, getattr(published, "inferred", ())), *_left_out(published)]
+    return [*lines, *map(str, published.inferred), *_left_out(published)]
 
 
-def _left_out(published: Published | PublishedChanges) -> list[str]:
+def _left_out(published: Published) -> list[str]:
     """The numbers of changes that were left out, by reason."""
-    reasons = getattr(published, "reasons", {})
+    reasons = published.reasons
     lines = [f"left out: {count(number)}, because {reason}" for reason, number in list(reasons.items())[:_MOST]]
     if len(reasons) > _MOST:
         lines.append(f"left out for {len(reasons) - _MOST} more reasons")

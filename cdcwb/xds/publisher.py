@@ -5,7 +5,6 @@ tables, so that they can run part by part (:mod:`cdcwb.xds.rows`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,13 +97,22 @@ def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
     return rows.append_column("cycle", pa.array(ordinal // settings.query_limit, mask=~polled))
 
 
-def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> tuple[pa.Table, Carry]:
-    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to published rows in processing order; and the state of
-    numbering after them. Consecutive rows of one object, verb and cycle are one event; a document has up to
-    ``batch_size`` events and ends with its cycle."""
+def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> pa.Table:
+    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to decided rows in processing order, which have a decision;
+    ``carry`` is the state of numbering before them. Consecutive published rows of one object, verb and cycle are one
+    event; a document has up to ``batch_size`` events and ends with its cycle."""
+    is_published = flags(pc.equal(rows["decision"], str(Decision.PUBLISHED)))
+    event, document = _numbers_of(rows.filter(pa.array(is_published)), settings, carry)
+    at = pa.array(np.cumsum(is_published) - 1, mask=~is_published)
+    for name, values in zip(NUMBERS.names, (event, document), strict=True):
+        rows = rows.append_column(name, pa.array(values).take(at))
+    return rows
+
+
+def _numbers_of(rows: pa.Table, settings: Settings, carry: Carry) -> tuple[Ints, Ints]:
+    """The numbers of the event and the document of each published row."""
     if rows.num_rows == 0:
-        empty = pa.array([], pa.int64())
-        return _with(rows, empty, empty), carry
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     begins = _begins(rows)
     begins[0] = _group(rows, 0) != carry.group
     cycle = numbers(rows["cycle"])
@@ -116,9 +124,7 @@ def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> t
         before[0] -= carry.in_cycle
     in_cycle = event - np.repeat(before, np.diff(np.append(new_cycle, len(cycle))))
     opens = begins & ((in_cycle - 1) % settings.batch_size == 0)
-    document = np.cumsum(opens) + carry.document
-    behind = Carry(int(event[-1]), int(document[-1]), _group(rows, -1), int(in_cycle[-1]))
-    return _with(rows, pa.array(event), pa.array(document)), behind
+    return event, np.cumsum(opens) + carry.document
 
 
 def span_of(rows: pa.Table) -> Span | None:
@@ -146,60 +152,20 @@ def _group(rows: pa.Table, index: int) -> Group:
     return Group(*(rows[name][row].as_py() for name in ("table_name", "table_key", "verb", "cycle")))
 
 
-def _with(rows: pa.Table, event: pa.Array, document: pa.Array) -> pa.Table:
-    for name, values in zip(NUMBERS.names, (event, document), strict=True):
-        rows = rows.append_column(name, pc.cast(values, pa.int64()))
-    return rows
+def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> pa.RecordBatch:
+    """The events of published rows with their numbers, as rows of :data:`cdcwb.xds.document.EVENT`.
 
-
-_AT_ONCE: Final = 1 << 18
-"""Rows that are processed together, and the rest of their last event."""
-
-_NEEDED: Final = (
-    "type",
-    "verb",
-    "table_name",
-    "table_key",
-    "column_name",
-    "old_value",
-    "new_value",
-    "event",
-    "document",
-)
-
-
-def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> pa.Table:
-    """The events of published rows with their numbers, as a table of :data:`cdcwb.xds.document.EVENT`.
-
-    ``rows`` are in processing order, with all rows of each event. The attributes of query-back rows are in the column
-    ``current`` (:data:`cdcwb.xds.rows.CURRENT`) if there is one, else they are read from the snapshot. A type 1 row
-    without a value, and a query-back add of a NULL, have no attribute; a query-back that repeats in an event is written
-    once. Raises CaptureError if a query-back row is published and there is neither such a column nor a snapshot.
+    ``rows`` are in processing order, with all rows of each event. The attributes of query-back rows are read from the
+    snapshot. A type 1 row without a value, and a query-back add of a NULL, have no attribute; a query-back that repeats
+    in an event is written once. Raises CaptureError if a query-back row is published and there is no snapshot.
     """
     if snapshot is not None:
         settings = settings.with_binary(snapshot.binary)
-    names = [*_NEEDED, "current"] if "current" in rows.column_names else list(_NEEDED)
-    parts = [_events(part, settings, snapshot) for part in _parts(rows.select(names))]
-    return pa.Table.from_batches(parts, EVENT)
-
-
-def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    """The rows, split between events."""
     event = numbers(rows["event"])
-    first = 0
-    while first < len(event):
-        last = min(first + _AT_ONCE, len(event))
-        last = int(np.searchsorted(event, event[last - 1], side="right"))
-        yield rows.slice(first, last - first)
-        first = last
-
-
-def _events(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -> pa.RecordBatch:
-    event = numbers(rows["event"])
-    first = np.flatnonzero(np.append(True, event[1:] != event[:-1]))
+    first = np.flatnonzero(np.append(True, event[1:] != event[:-1])[: len(event)])
     counts, attributes = _attributes(rows, settings, snapshot)
     offsets = np.zeros(len(first) + 1, dtype=np.int32)
-    np.cumsum(np.add.reduceat(counts, first), out=offsets[1:])
+    np.cumsum(np.add.reduceat(counts, first) if len(first) else counts, out=offsets[1:])
     heads = rows.select(["document", "event", "verb", "table_name", "table_key"]).take(pa.array(first))
     tables = heads["table_name"]
     return pa.RecordBatch.from_arrays(
@@ -263,8 +229,6 @@ def _current(rows: pa.Table, asked: Ints, snapshot: Snapshot | None) -> pa.ListA
     """The current columns of each of these rows in the table."""
     if len(asked) == 0:
         return pa.array([], CURRENT)
-    if "current" in rows.column_names:
-        return single_array(rows["current"].take(pa.array(asked)))
     if snapshot is None:
         raise CaptureError("query-back rows are published, but there is no snapshot of their table")
     return snapshot.current(rows.take(pa.array(asked)))

@@ -185,11 +185,9 @@ def _small(values: Ints) -> Ints:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def mapped(column: Texts, say: Callable[[str | None], str | None]) -> pa.Array:
+def mapped(column: Texts, say: Callable[[str | None], str | None]) -> pa.StringArray:
     """The result of ``say`` for each value; it is called once for each distinct value."""
-    code, texts = coded(column)
-    texts_of_codes = pa.array([*(say(text) for text in texts.to_pylist()), say(None)], pa.string())
-    return texts_of_codes.take(pa.array(np.where(code < 0, len(texts), code)))
+    return mapped_rows((column,), say)
 
 
 def mapped_rows(columns: Sequence[Texts], say: Callable[..., str | None]) -> pa.StringArray:

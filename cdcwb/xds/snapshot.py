@@ -25,7 +25,7 @@ from cdcwb.formats.idm_event_log.keys import parse_column
 from cdcwb.formats.idm_event_log.values import xml_unfit
 from cdcwb.formats.source import fetched
 from cdcwb.model import Kind
-from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, numbers, single_array
+from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, flags, numbers, single_array
 from cdcwb.xds.settings import split_table
 
 __all__ = ["Snapshot", "TableNow", "effective", "read_table", "with_snapshot"]
@@ -175,31 +175,16 @@ def _as_number(texts: pa.StringArray) -> pa.StringArray:
 
 def _matched(here: Sequence[pa.StringArray], asked: Sequence[pa.StringArray]) -> tuple[Ints, Bools]:
     """For each requested key the first row with all its values (-1: none), and whether it is the only one."""
-    count = len(asked[0])
-    row_key = np.zeros(len(here[0]), dtype=np.int64)
-    asked_key = np.zeros(count, dtype=np.int64)
-    for column, wanted in zip(here, asked, strict=True):
-        code, texts = coded(column)
-        places = numbers(pc.index_in(wanted, value_set=texts), -1)
-        row_key = np.where((row_key < 0) | (code < 0), -1, row_key * len(texts) + code)
-        asked_key = np.where((asked_key < 0) | (places < 0), -1, asked_key * len(texts) + places)
-        # numbers below the count of rows, so that the next product cannot overflow
-        known, row_key = np.unique(np.append(row_key, -1), return_inverse=True)
-        row_key = row_key[:-1].astype(np.int64) - 1
-        asked_key = _within(known, asked_key) - 1
-    keys, first, times = np.unique(row_key, return_index=True, return_counts=True)
-    if len(keys) == 0:
-        return np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    at = np.minimum(np.searchsorted(keys, asked_key), len(keys) - 1)
-    there_is = (asked_key >= 0) & (keys[at] == asked_key)
-    return np.where(there_is, first[at], -1), there_is & (times[at] == 1)
+    own, wanted = (_key_texts(columns) for columns in (here, asked))
+    counts = own.value_counts()
+    unique = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
+    return numbers(pc.index_in(wanted, own, skip_nulls=True), -1), flags(pc.is_in(wanted, unique, skip_nulls=True))
 
 
-def _within(known: Ints, values: Ints) -> Ints:
-    """The index of each value among the known ones, which are sorted and begin with -1; 0 if it is not among them."""
-    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    indexes: Ints = np.where(known[at] == values, at, 0)
-    return indexes
+def _key_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
+    """A text for the values of each row that no other values have; null if one of them is null."""
+    escaped = [pc.replace_substring(pc.replace_substring(c, "\1", "\1\1"), "\0", "\1\2") for c in columns]
+    return pc.binary_join_element_wise(*escaped, "\0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,14 +88,12 @@ COMMANDS: Final = (
         "xds data/idm-event-log --to documents.xml --decisions decisions.jsonl --driver-user IDM_DRIVER "
         "--batch-size 20 --snapshot customer=data/idm-event-log.snapshot/customer.csv --format idm-event-log "
         "-o schema=shop -o types=photo:octet",
-        spark=True,
     ),
     Command(
         "xds data/idm-event-log --to documents.xds --no-snapshot --as-of 2026-11-09T07:20 -o future_events=true",
-        spark=True,
     ),
-    Command("xds data/gbase8s --to customers.xml --infer-keys", spark=True),
-    Command("xds data/debezium --to documents --batch-size 50 --overwrite", first=(_DOCUMENTS,), spark=True),
+    Command("xds data/gbase8s --to customers.xml --infer-keys"),
+    Command("xds data/debezium --to documents --batch-size 50 --overwrite", first=(_DOCUMENTS,)),
     Command("save data/debezium --to saved --format debezium -o unavailable=none"),
     Command("save data/idm-event-log --to saved --overwrite", first=(_SAVE,)),
     Command(

@@ -26,7 +26,7 @@ from cdcwb.xds import (
     with_snapshot,
 )
 from cdcwb.xds.document import Verb, attributes_of
-from cdcwb.xds.rows import NUMBERS, numbers, single_array
+from cdcwb.xds.rows import numbers, single_array
 
 __all__ = ["Publication", "publish", "to_rows"]
 
@@ -50,14 +50,10 @@ def publish(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None
     back = pa.array(np.argsort(order))
     rows = with_snapshot(with_cycles(rows.take(pa.array(order)), settings), snapshot)
     rows = between_rows(rows, settings)
-    published = pc.equal(rows["decision"], str(Decision.PUBLISHED))
-    numbered, _ = number_events(rows.filter(published), settings)
-    places = np.flatnonzero(published.to_numpy())
-    for name in NUMBERS.names:
-        values = np.zeros(rows.num_rows, dtype=np.int64)
-        values[places] = numbers(numbered[name])
-        rows = rows.append_column(name, pa.array(values, mask=~published.to_numpy()))
-    return Publication(to_decisions(rows, settings).take(back), to_event_table(numbered, settings, snapshot))
+    rows = number_events(rows, settings)
+    published = rows.filter(pc.equal(rows["decision"], str(Decision.PUBLISHED)))
+    events = pa.Table.from_batches([to_event_table(published, settings, snapshot)])
+    return Publication(to_decisions(rows, settings).take(back), events)
 
 
 _VALUE: Final = r"""(?:"(?:[^"\\]|\\.)*"|[^,;'+"=\\<>]*)"""

@@ -10,15 +10,16 @@ import pytest
 import cdcwb
 from cdcwb import small
 from cdcwb.analysis import frames
+from cdcwb.cli import main
 from cdcwb.report.answer import Answer
-from cdcwb.views.pages import CapturePage, Drift, Masks, Transactions
+from cdcwb.views.pages import CapturePage, Drift, EventLog, Masks, Transactions
 from cdcwb.views.pages.page import Page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parents[2] / "data"
-PAGES: tuple[type[Page], ...] = (CapturePage, Transactions, Masks, Drift)
+PAGES: tuple[type[Page], ...] = (CapturePage, Transactions, Masks, Drift, EventLog)
 FEW = ("gbase8s", "qlik-change-table")
 CAPTURES = [
     pytest.param(folder.name, marks=[] if folder.name in FEW else [pytest.mark.slow])
@@ -50,3 +51,21 @@ def test_a_page_is_the_same_if_spark_answers(name: str, spark: SparkSession, mon
     there = content(DATA / name)
     for panel, expected in here.items():
         assert there[panel] == expected, panel
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("idm-event-log", ["-o", "query_limit=50"]), ("gbase8s", ["--infer-keys"])]
+)
+def test_documents_are_the_same_if_spark_publishes(
+    name: str, options: list[str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def written(folder: str) -> list[bytes]:
+        (tmp_path / folder).mkdir()
+        paths = [tmp_path / folder / file for file in ("documents.xml", "decisions.jsonl")]
+        to = ["--to", str(paths[0]), "--decisions", str(paths[1])]
+        assert main(["xds", str(DATA / name), "--batch-size", "3", *to, *options]) == 0
+        return [path.read_bytes() for path in paths]
+
+    here = written("here")
+    monkeypatch.setattr(small, "AT_MOST", 0)
+    assert written("there") == here

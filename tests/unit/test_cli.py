@@ -8,6 +8,7 @@ import resource
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from cdcwb.cli import main
 from cdcwb.doctor import Check
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb_synth import generate
+
+DATA = Path(__file__).parents[2] / "data"
 
 ESCAPE = "\x1b]0;owned\x07\u202e[b]"
 
@@ -249,33 +252,51 @@ def test_a_file_that_is_no_capture_is_one_sentence_and_exit_code_2(
         assert "x.bin: no format recognises this binary file" in one_sentence(err)
 
 
-def without_java(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command on a machine that has no Java."""
-    code = (
-        "import sys; from cdcwb import machine; from cdcwb.cli import main; "
-        f"machine.find_java = lambda *_: (None, []); sys.exit(main({list(arguments)!r}))"
-    )
+def without_java(*commands: Sequence[str], code: str = "") -> subprocess.CompletedProcess[str]:
+    """Commands, and code, on a machine that has no Java; the exit code is that of the last command, if all succeed."""
+    lines = ["import sys; from cdcwb import machine; from cdcwb.cli import main"]
+    lines += ["machine.find_java = lambda *_: (None, [])", code]
+    lines += [f"assert (code := main({list(command)!r})) == 0 or sys.exit(code)" for command in commands]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    run = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_missing_java_is_one_sentence_and_exit_code_2(capture: Path) -> None:
-    done = without_java("export", str(capture), "--view", "changes", "--to", "-", "-o", "mode=DROPMALFORMED")
+    done = without_java(["export", str(capture), "--view", "changes", "--to", "-", "-o", "mode=DROPMALFORMED"])
     assert (done.returncode, done.stdout) == (2, "")
     assert "Java" in one_sentence(done.stderr)
 
 
 def test_a_small_capture_needs_no_java(capture: Path, tmp_path: Path) -> None:
-    done = without_java("summary", str(capture))
-    assert done.returncode == 0
-    assert "transactions" in done.stdout
+    inserts = str(tmp_path / "inserts.jsonl")
     where = ("--where", 'operation == "INSERT"')
-    done = without_java("export", str(capture), "--view", "changes", "--to", "-", *where)
-    assert done.returncode == 0
-    assert {json.loads(line)["operation"] for line in done.stdout.splitlines()} == {"INSERT"}
-    done = without_java("save", str(capture), "--to", str(tmp_path / "saved"))
-    assert done.returncode == 0
+    done = without_java(
+        ["summary", str(capture)],
+        ["export", str(capture), "--view", "changes", "--to", inserts, *where],
+        ["save", str(capture), "--to", str(tmp_path / "saved")],
+    )
+    assert (done.returncode, "transactions" in done.stdout) == (0, True), done.stderr
+    assert {json.loads(line)["operation"] for line in Path(inserts).read_text().splitlines()} == {"INSERT"}
     assert (tmp_path / "saved" / "cdcwb.json").is_file()
+
+
+def test_an_event_log_is_published_and_its_page_is_made_without_java(tmp_path: Path) -> None:
+    log, other, saved = str(DATA / "idm-event-log"), str(DATA / "gbase8s"), str(tmp_path / "saved")
+    page = (
+        f"import cdcwb; from cdcwb.views.pages import EventLog; page = EventLog.of(cdcwb.load({log!r}))\n"
+        "print([getattr(page, name)() for name in page.panels()])"
+    )
+    done = without_java(
+        ["save", log, "--to", saved],
+        ["xds", saved, "--no-snapshot", "--to", f"{saved}.xml"],
+        ["xds", log, "--no-snapshot", "--to", str(tmp_path / "files.xml")],
+        ["xds", other, "--infer-keys", "--to", str(tmp_path / "changes")],
+        code=page,
+    )
+    assert (done.returncode, "Documents" in done.stdout) == (0, True), done.stderr
+    assert (tmp_path / "files.xml").read_bytes() == (tmp_path / "saved.xml").read_bytes()
+    assert len([*(tmp_path / "changes").iterdir()]) > 100
 
 
 # --- what goes wrong otherwise ----------------------------------------------------------------------------------------

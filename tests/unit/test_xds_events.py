@@ -83,13 +83,6 @@ def test_nothing_is_made_up_where_the_snapshot_is_forgotten() -> None:
         to_event_table(numbered, Settings())
 
 
-def test_large_parts_do_not_cut_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [row(1, new_value=str(n), table_key=f"idu={n // 5}") for n in range(40)]
-    whole = published(*rows).events
-    monkeypatch.setattr("cdcwb.xds.publisher._AT_ONCE", 3)
-    assert published(*rows).events.equals(whole)
-
-
 # --- the vendor's own example -----------------------------------------------------------------------------------------
 
 VALUES = (("fname", "Jack", "John"), ("lname", "Frost", "Doe"), ("photo", "qqo=", "u7s="))

@@ -48,11 +48,11 @@ class EventLog(Page):
         super().__init__(opened)
         infer_keys = as_bool("infer_keys", infer_keys)
         self.page = page_of(opened.whole, opened.part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
-        self.inferred = [] if isinstance(self.page, LogPage) else list(self.page.published.inferred)
+        self.inferred = list(self.page.published.inferred)
         keys = {"keys_inferred": {key.table: key.column for key in self.inferred}}
         self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log} | keys
         self.log = self.page if isinstance(self.page, LogPage) else None
-        self.kind, self.unit = ("event_type", "row") if self.page.is_log else ("operation", "change")
+        self.kind, self.unit = self.page.kind, "row" if self.page.is_log else "change"
 
     @classmethod
     def check(cls, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> Settings:
@@ -212,7 +212,7 @@ class EventLog(Page):
     @panel("Different spellings of a key")
     def spellings(self, answer: Answer) -> None:
         """Keys with several spellings."""
-        spellings = self.page.spellings(self.capture.problems)
+        spellings = self.page.spellings(self.capture)
         answer.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
             headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}

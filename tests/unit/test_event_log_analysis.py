@@ -9,13 +9,11 @@ import pytest
 
 import cdcwb
 from cdcwb import xds
-from cdcwb.analysis.event_log import chain_breaks, log_rows, net_effects
+from cdcwb.analysis.event_log import chain_breaks, log_events, log_rows, net_effects
 from cdcwb.errors import CaptureError
 
 if TYPE_CHECKING:
     from cdcwb import Capture
-
-pytestmark = [pytest.mark.oldest, pytest.mark.usefixtures("spark")]
 
 HEAD = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value"
 # a: inserted, changed, told of by the table         b: changed and changed back       c: came and went
@@ -53,9 +51,9 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 
 
 def test_rows_are_those_of_the_log_in_the_columns_that_publishing_takes(capture: Capture) -> None:
-    rows = log_rows(capture).toArrow()
-    assert rows.schema.names == xds.ROWS.names
-    found = rows.cast(xds.ROWS).sort_by("offset").to_pylist()
+    rows = log_rows(log_events(capture)).table()
+    assert rows.schema.equals(xds.ROWS)
+    found = rows.sort_by("offset").to_pylist()
     assert [row["record_id"] for row in found] == [str(number) for number in range(1, 19)]
     assert (found[0]["status"], found[0]["perpetrator"], found[17]["event_type"]) == ("N", None, "9")
     assert found[0]["event_us"] == 1_772_359_200_000_000
@@ -66,15 +64,15 @@ def test_what_a_reduced_log_lacks_is_filled(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     text = "table_key,event_type,table_name,column_name,old_value,new_value\nid=1,1,usr,a,,x\nid=1,4,usr,,,\n"
     path.write_text(text)
-    found = log_rows(cdcwb.load(path, format="idm-event-log")).sort("offset").collect()
-    assert [(row.record_id, row.status, row.perpetrator, row.event_us) for row in found] == [
+    rows = log_rows(log_events(cdcwb.load(path, format="idm-event-log"))).table().sort_by("offset").to_pylist()
+    assert [(row["record_id"], row["status"], row["perpetrator"], row["event_us"]) for row in rows] == [
         ("1", "N", None, None),
         ("2", "N", None, None),
     ]
 
 
 def test_an_old_value_has_to_be_the_new_value_before(capture: Capture) -> None:
-    found = [row.asDict() for row in chain_breaks(capture).sort("record_id").collect()]
+    found = chain_breaks(log_events(capture)).table().sort_by("record_id").to_pylist()
     assert [(row["record_id"], row["old_value"], row["previous_record_id"]) for row in found] == [
         (14, "1", 13),
         (17, None, 16),
@@ -83,7 +81,8 @@ def test_an_old_value_has_to_be_the_new_value_before(capture: Capture) -> None:
 
 
 def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(capture: Capture) -> None:
-    found: dict[str, dict[str, Any]] = {row.table_key: row.asDict() for row in net_effects(capture).collect()}
+    rows = net_effects(log_events(capture)).table().to_pylist(maps_as_pydicts="strict")
+    found: dict[str, dict[str, Any]] = {row["table_key"]: row for row in rows}
     told = {key: (row["effect"], row["before"], row["after"], row["read_back"]) for key, row in found.items()}
     assert told == {
         "id=a": ("inserted", None, {"x": "2"}, ["y"]),
@@ -99,4 +98,4 @@ def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(capture:
 def test_these_questions_are_refused_of_other_captures(capture: Capture) -> None:
     other = cdcwb.load(Path(__file__).parents[2] / "data" / "gbase8s")
     with pytest.raises(CaptureError, match="event logs"):
-        log_rows(other)
+        log_events(other)
