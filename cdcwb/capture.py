@@ -655,6 +655,19 @@ class Capture:
         self._needs_images("the history of a row")
         return history(self, table, key).to_frame(self.spark).orderBy(*ORDER)
 
+    def continuity(self) -> DataFrame:
+        """The breaks in the continuity of rows: the changes that contradict the changes of their row before them
+        (:mod:`cdcwb.analysis.continuity`, docs/continuity.md).
+
+        ``table``, ``key``, ``kind`` (gap, stale, repeat, revived, phantom, late), ``sentence``, ``at``, ``operation``,
+        ``position``, ``file_index``, ``offset`` and ``file`` of the record, ``earlier_operation`` … of the one that it
+        contradicts, ``distance`` (of a late one) and ``columns`` (that differ).
+        """
+        from cdcwb.analysis.continuity import breaks
+
+        self._needs_images("the continuity of rows")
+        return breaks(self).to_frame(self.spark).orderBy("file_index", "offset")
+
     def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
         """The rows of ``table`` after the changes that were committed at or before ``position`` (a log position) and
         ``time`` (ISO 8601, UTC without an offset); without either, at the end of the capture.

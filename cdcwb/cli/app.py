@@ -79,6 +79,7 @@ for _command in (
     open_capture,
     look.inspect,
     read.summary,
+    read.continuity,
     read.export,
     life.history,
     documents.xds,

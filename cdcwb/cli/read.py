@@ -1,4 +1,4 @@
-"""The commands that read a capture: summary, export, save, history."""
+"""The commands that read a capture: summary, continuity, export, save, history."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_images",
+    "continuity",
     "export",
     "history",
     "opened",
@@ -73,6 +74,31 @@ def summary(
     else:
         print_lines([safe(", ".join(paths)), *summary_lines(facts)])
     return PROBLEMS if strict and not facts["healthy"] else FINE
+
+
+@click.command()
+@paths
+@narrowing("tables")
+@format_and_options
+@strict
+@as_json
+def continuity(
+    paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool
+) -> int:
+    """Check that each change of a row begins where the one before it ended; show where a version is missing, came
+    again, or came out of order."""
+    from cdcwb.analysis.continuity import continuity as check
+    from cdcwb.analysis.continuity import continuity_lines
+
+    with working("looking through the files") as step:
+        capture = opened(paths, format_name, pairs, filters, step, check_images)
+        step("comparing the changes of each row")
+        result = check(capture)
+    if as_json:
+        print_json({**result.facts, "of_tables": result.tables, "listed": result.listed})
+    else:
+        print_lines([safe(", ".join(paths)), *map(safe, continuity_lines(result))])
+    return PROBLEMS if strict and result.breaks else FINE
 
 
 @click.command()

@@ -71,6 +71,10 @@ COMMANDS: Final = (
     ),
     Command("export saved --view transactions --to transactions.parquet", first=(_SAVE,)),
     Command("export saved --view problems --to problems.jsonl", first=(_SAVE,)),
+    Command("continuity data/qlik-kafka --strict"),
+    Command(
+        "continuity data/sqlserver-ct --table shop.orders --format sqlserver-ct -o keys=shop.orders:order_id --json"
+    ),
     Command("history data/qlik-kafka --table shop.customer --key customer_id=18"),
     Command(
         "history data/qlik-kafka --table shop.customer --key customer_id=18 --where 'before.rating != missing'",
@@ -114,6 +118,7 @@ COMMANDS: Final = (
 
 CALLS: Final[dict[str, tuple[str, Callable[[cdcwb.Capture], Any]]]] = {
     "history": ("qlik-kafka", lambda capture: capture.history("shop.customer", {"customer_id": "18"})),
+    "continuity": ("qlik-kafka", lambda capture: capture.continuity()),
     "state": ("qlik-kafka", lambda capture: capture.state("shop.customer", time="2026-02-03T08:01:00Z")),
     "state at a position": (
         "qlik-kafka",

@@ -383,6 +383,11 @@ _GBASE8S: Final = (
         spark=True,
     ),
     Mistake(
+        "continuity without values",
+        "continuity data/gbase8s -o images=false",
+        ("images", "leave images=false out"),
+    ),
+    Mistake(
         "history without values",
         "history data/gbase8s --table shop.orders --key order_id=1 -o images=false",
         ("images", "leave images=false out"),
