@@ -279,7 +279,8 @@ class LocalRows(Rows):
         """See :class:`Rows`. All rows are in memory meanwhile."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return spark.createDataFrame(self.table(), from_arrow_schema(self.schema))
+        rows = self.table()  # Spark cannot convert nested columns without rows
+        return spark.createDataFrame(rows if len(rows) else [], from_arrow_schema(self.schema))
 
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
         """See :class:`Rows`. These columns of ``other`` are in memory meanwhile."""

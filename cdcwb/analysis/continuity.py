@@ -211,15 +211,13 @@ def _retyped(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
     names = ("schema_name", "table_name", "table_version", "first_position", "columns")
     first: dict[tuple[str, str], str] = {}
     retyped: dict[tuple[str, str], dict[str, str]] = {}
-    rows = capture.rows("table_versions", names).table()
-    by_label = rows.append_column("label", labels(rows)).sort_by(
-        [("label", "ascending"), ("first_position", "ascending")]
-    )
-    for row in by_label.to_pylist():
+    rows = capture.rows("table_versions", names).table().to_pylist()
+    for row in sorted(rows, key=lambda row: row["first_position"] or ""):
+        label = ".".join(filter(None, (row["schema_name"], row["table_name"])))
         for column in row["columns"] or ():
             kind = repr([column[name] for name in ("type", "length", "precision", "scale")])
-            if first.setdefault((row["label"], column["name"]), kind) != kind:
-                retyped.setdefault((row["label"], row["table_version"]), {})[column["name"]] = kind
+            if first.setdefault((label, column["name"]), kind) != kind:
+                retyped.setdefault((label, row["table_version"]), {})[column["name"]] = kind
     return retyped
 
 
