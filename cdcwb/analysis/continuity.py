@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.history import key_text
-from cdcwb.analysis.images import MAP, Bools, Ints, Keys, Pairs, as_flags, differ, labels, ranks, times
+from cdcwb.analysis.images import MAP, Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
 from cdcwb.analysis.keys import FACTS, InferredKey, Keyed, changes_of, infer_keys
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import count, plural, tally
 
