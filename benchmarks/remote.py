@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import cdcwb_synth as synth
 from benchmarks.captures import CACHE
-from cdcwb.capture import check_capture
 from cdcwb.formats import FORMATS, source
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.files import list_files
+from cdcwb.opening import check_capture
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 
 PER_PASS, IN_ALL = 1.1, 2.2

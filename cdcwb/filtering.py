@@ -7,30 +7,35 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Rows, SparkRows, schema_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import KINDS, FilterError, columns_of, matching, needed_by, parse, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
+from cdcwb.tables import Part, Tables, frame_of, only, rows_of, spark_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from cdcwb.formats.dissector import TableRequest
 
 __all__ = [
     "DATED",
     "NOT_LIMITED",
     "Condition",
+    "FilteredTables",
     "Filters",
     "check_names",
     "condition_of",
     "conditions",
     "dated",
-    "filtered",
-    "needed_columns",
     "time_of",
 ]
 
@@ -186,14 +191,75 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
 
 
-def needed_columns(table: str, filters: Sequence[Filters]) -> list[str]:
-    """The columns of a table of the model that filters compare."""
-    by = [*FILTERED_BY[table]] if filters else []
-    return [*dict.fromkeys([*by, *chain.from_iterable(one.where.needed(table) for one in filters if one.where)])]
+_OF_ROWS: Final = schema_of("changes", ("operation", "position", "transaction_id", "table_version"))
+"""The columns of every table of typed rows that filters compare."""
 
 
-def filtered(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
-    """The rows of a table that match the filters; they have at least the columns of :func:`needed_columns`. ``other``
+class FilteredTables(Part):
+    """The rows of the tables of a capture that match filters."""
+
+    def __init__(self, tables: Tables, filters: tuple[Filters, ...]) -> None:
+        super().__init__(tables)
+        self.filters = filters
+
+    def over(self, tables: Tables) -> FilteredTables:
+        """See :class:`cdcwb.tables.Part`."""
+        return FilteredTables(tables, self.filters)
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
+        """See :meth:`cdcwb.tables.Live.rows`."""
+        rows = self.tables.rows(table, self._needed(table, columns))
+        return None if rows is None else self._matching(rows).select(columns)
+
+    def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """See :func:`cdcwb.tables.spark_rows`."""
+        return self._matching(spark_rows(self.tables, table, self._needed(table, columns))).select(columns)
+
+    def _needed(self, table: str, columns: Sequence[str]) -> list[str]:
+        by = (one.where.needed(table) for one in self.filters if one.where)
+        return [*dict.fromkeys(chain(columns, FILTERED_BY[table], *by))]
+
+    def _matching(self, rows: Rows) -> Rows:
+        for filters in self.filters:
+            rows = _filtered(rows, filters, partial(rows_of, self.tables))
+        return rows
+
+    def _frame(self, table: str, images: bool = True) -> DataFrame:
+        """A table; with images where a condition may compare them."""
+        images = images or any(filters.where is not None for filters in self.filters)
+        return self._matching_of(frame_of(self.tables, table, images), schema_of(table, model.TABLES[table].names))
+
+    def _matching_of(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
+        """The rows of a DataFrame that match the filters, which compare the columns of ``schema``."""
+        return self._matching(SparkRows(frame, schema)).to_frame(frame.sparkSession).select(*frame.columns)
+
+    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return only(self._frame("events", images or columns is not None), columns)
+
+    def changes(self, images: bool) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return self._frame("changes", images)
+
+    def transactions(self) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return self._frame("transactions")
+
+    def table_versions(self) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return self._frame("table_versions")
+
+    def problems(self) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return self._frame("problems")
+
+    def table(self, request: TableRequest) -> DataFrame:
+        """See :class:`cdcwb.tables.Live`."""
+        return self._matching_of(self.tables.table(request), _OF_ROWS)
+
+
+def _filtered(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+    """The rows of a table that match the filters; they have at least the columns of :data:`FILTERED_BY`. ``other``
     gives some columns of another table of the capture, which has the times of rows without one, and the transactions
     for which a condition holds."""
     if filters.tables is not None or filters.transactions is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -19,7 +20,8 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, Read, collected, finished
 from cdcwb.formats.clock import of_sequences
-from cdcwb.formats.dissector import EVERYTHING, Assembling, Joining, Wanted
+from cdcwb.formats.continued import Stamps, marks_of
+from cdcwb.formats.dissector import EVERYTHING, Assembling, Format, Joining, Plan, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across, find
 from cdcwb.formats.groups import Groups
@@ -27,10 +29,9 @@ from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import summarised
-from cdcwb.planned import SPLIT, Planned
-from cdcwb.saved import replacing, write_description
+from cdcwb.model import SPLIT
 
-__all__ = ["AT_MOST", "Small", "is_small", "tables_of", "versions_from"]
+__all__ = ["AT_MOST", "Origin", "Planned", "Small", "is_small", "plain", "tables_of", "versions_from"]
 
 AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
@@ -38,6 +39,65 @@ AT_MOST: Final = 32_000_000
 _PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a capture was opened from: its files, and the requested format (or ``auto``) and options, as JSON
+    values."""
+
+    files: list[str]
+    format: str
+    options: dict[str, Any]
+
+
+def plain(value: Any) -> Any:
+    """The value of an option as a JSON value; every spelling of a number or a boolean becomes the same text."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Planned:
+    """How a capture is read. ``detected_rows`` are the rows of the table ``detected``; ``with_images``, ``mode`` and
+    ``keys`` are the options that all formats share; ``origin`` is None for a DataFrame."""
+
+    def __init__(
+        self,
+        fmt: Format,
+        plan: Plan,
+        detected: list[dict[str, Any]],
+        images: bool,
+        mode: str,
+        keys: dict[str, list[str]],
+        origin: Origin | None = None,
+        stamps: Stamps | None = None,
+    ) -> None:
+        self.format = fmt
+        self.plan = plan
+        self.detected_rows = detected
+        self.with_images = images
+        self.mode = mode
+        self.keys = keys
+        self.files = fmt.files(plan)
+        self.facts = plan.facts
+        self.origin = origin
+        self.stamps: Stamps = stamps or {}
+
+    @cached_property
+    def marks(self) -> list[list[str]]:
+        """The fingerprints of each split; its saved events are reused if they are equal when files are appended."""
+        return marks_of(self.format, self.plan, self.stamps)
+
+    def continuation(self) -> dict[str, Any]:
+        """What appending files to the saved capture needs, or (``not``) why they cannot be appended."""
+        if self.mode == "DROPMALFORMED":
+            return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
+        if self.origin is None:
+            return {"not": "it was saved from a table of rows, not from files"}
+        return {**asdict(self.origin), "splits": self.marks}
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -72,7 +132,7 @@ def tables_of(planned: Planned) -> Small | None:
 
 class Small:
     """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` also
-    have the number of their split (:data:`cdcwb.planned.SPLIT`)."""
+    have the number of their split (:data:`cdcwb.model.SPLIT`)."""
 
     def __init__(self, planned: Planned) -> None:
         self._planned = planned
@@ -103,19 +163,6 @@ class Small:
         """A table of the model."""
         schema = model.TABLES[name]
         return pa.Table.from_batches((batch.select(schema.names) for batch in getattr(self, name)()), schema)
-
-    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
-        """As :meth:`cdcwb.Capture.save`."""
-        with replacing(directory, overwrite) as folder:
-            self.write(folder)
-        return Path(directory).expanduser().absolute()
-
-    def write(self, folder: Path) -> None:
-        """Writes the tables and the description of a saved capture into a folder."""
-        for name in model.TABLES:
-            self.write_table(name, folder)
-        planned = self._planned
-        write_description(folder, self.format, self.files, planned.facts, planned.continuation())
 
     def write_table(self, name: str, folder: Path, images: bool = True, columns: Sequence[str] | None = None) -> Path:
         """Writes a table (events and changes also without images, or only some ``columns``) into a folder of its name;

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from cdcwb import model
-from cdcwb.dataset import LocalRows, Rows, needs_images, schema_of
+from cdcwb.dataset import LocalRows, Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import divide
@@ -19,9 +19,9 @@ from cdcwb.formats.delivered import EndsOfOthers
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Joining, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
-from cdcwb.planned import SPLIT, Planned
-from cdcwb.small import Small, tables_of
-from cdcwb.spark.stored import Stored
+from cdcwb.model import SPLIT
+from cdcwb.small import Planned, Small, tables_of
+from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 
 if TYPE_CHECKING:
@@ -30,7 +30,20 @@ if TYPE_CHECKING:
 
     from cdcwb.spark.rows import RowsOf
 
-__all__ = ["MOST_ROWS", "Continued", "Decoded", "Live", "LiveRows", "Saved"]
+__all__ = [
+    "MOST_ROWS",
+    "Continued",
+    "Decoded",
+    "Live",
+    "LiveRows",
+    "Part",
+    "Saved",
+    "Tables",
+    "frame_of",
+    "only",
+    "rows_of",
+    "spark_rows",
+]
 
 MOST_ROWS: Final = 20_000_000
 """The most rows of a saved table that are read in this process; Spark reads more."""
@@ -133,7 +146,7 @@ class Live(Planned, _InSession):
         return unpack(self._read(packed="true", **options), columns=columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of their split (:data:`cdcwb.planned.SPLIT`), as they are saved."""
+        """The events with the number of their split (:data:`cdcwb.model.SPLIT`), as they are saved."""
         from cdcwb.spark.packing import unpack
 
         options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
@@ -367,7 +380,7 @@ class Decoded(Live):
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return _only(stored(self.spark, self._place, "events"), columns)
+        return only(stored(self.spark, self._place, "events"), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -387,13 +400,13 @@ class Continued(Live):
 
     @cached_property
     def marks(self) -> list[list[str]]:
-        """The fingerprints of each split (:attr:`cdcwb.planned.Planned.marks`)."""
+        """The fingerprints of each split (:attr:`cdcwb.small.Planned.marks`)."""
         return self.divided.marks
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
         # saved events have images, so both parts must have them
-        return _only(self.numbered(mode).drop(SPLIT), columns)
+        return only(self.numbered(mode).drop(SPLIT), columns)
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
@@ -417,6 +430,8 @@ class Continued(Live):
 
 class Saved(_InSession):
     """The tables of a saved capture."""
+
+    small = None
 
     def __init__(self, spark: SparkSession | None, folder: Path, facts: dict[str, Any]) -> None:
         super().__init__(spark)
@@ -446,7 +461,7 @@ class Saved(_InSession):
 
     def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
-        return _only(self._read("events"), columns)
+        return only(self._read("events"), columns)
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
@@ -481,6 +496,59 @@ class Saved(_InSession):
         )
 
 
+class Part:
+    """The tables of a capture with only some of their rows or values. Whatever a child does not have is that of
+    ``tables``."""
+
+    small: Small | None = None
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.tables, name)
+
+    def over(self, tables: Tables) -> Self:
+        """The same part of other tables."""
+        raise NotImplementedError
+
+    def rows(self, _table: str, _columns: Sequence[str]) -> Rows | None:
+        """As :meth:`Live.rows`; here by Spark."""
+        return None
+
+    def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """Some columns of a table, read by Spark."""
+        frame = frame_of(self, table, needs_images(table, columns))
+        return SparkRows(frame.select(*columns), schema_of(table, columns))
+
+    def continuation(self) -> dict[str, Any]:
+        """Why files cannot be appended."""
+        return {"not": "only some of its rows or values were saved"}
+
+
+Tables = Live | Saved | Part
+
+
+def frame_of(tables: Tables, name: str, images: bool = True) -> DataFrame:
+    """A table (a name of :data:`cdcwb.model.TABLES`) as a DataFrame; events and changes perhaps without images."""
+    frame: DataFrame = getattr(tables, name)(*([images] if name in ("events", "changes") else []))
+    return frame
+
+
+def rows_of(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
+    """Some columns of a table, read in this process if possible, else by Spark."""
+    local = tables.rows(table, columns)
+    return spark_rows(tables, table, columns) if local is None else local
+
+
+def spark_rows(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
+    """Some columns of a table, read by Spark."""
+    if isinstance(tables, Part):
+        return tables.spark_rows(table, columns)
+    frame = frame_of(tables, table, needs_images(table, columns))
+    return SparkRows(frame.select(*columns), schema_of(table, columns))
+
+
 def stored(spark: SparkSession, folder: Path, table: str, split: bool = False) -> DataFrame:
     """A table in a folder of Parquet files; events perhaps with the number of the split."""
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -491,6 +559,6 @@ def stored(spark: SparkSession, folder: Path, table: str, split: bool = False) -
     return spark.read.schema(schema).parquet(str(folder))
 
 
-def _only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:
+def only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:
     """The given columns of a frame; None: all."""
     return frame if columns is None else frame.select(*columns)

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.capture import open_small
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, Field, run_here
 from cdcwb.formats.files import list_files
+from cdcwb.opening import open_small
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,14 +17,34 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from cdcwb.errors import CaptureError
 
-__all__ = ["exchange", "locked", "naming", "put", "remove", "scratch", "try_lock", "write_text", "written"]
+__all__ = [
+    "NEW",
+    "OLD",
+    "exchange",
+    "locked",
+    "naming",
+    "put",
+    "remove",
+    "restore",
+    "scratch",
+    "try_lock",
+    "write_text",
+    "written",
+]
+
+NEW: Final = ".saving"
+"""The end of the name of a folder next to a saved capture that will replace it."""
+
+OLD: Final = ".replaced"
+"""The end of the name of a saved capture that is being replaced."""
+
 
 _OF_JVM: Final = re.compile(
     "No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
@@ -114,6 +134,25 @@ def _renamed(source: Path, target: Path, flag: int) -> bool:
     if failed and code not in _UNSUPPORTED:
         raise OSError(code, os.strerror(code), str(target))
     return not failed
+
+
+def restore(target: Path, is_complete: Callable[[Path], bool]) -> None:
+    """Removes what ended processes left next to a folder. If one ended where it replaced the folder, on a file system
+    that cannot exchange two folders, the old one is restored if it ``is_complete``."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}({re.escape(NEW)}|{re.escape(OLD)})")
+    beside = target.parent.iterdir() if target.parent.is_dir() else ()
+    for path in [path for path in beside if name.fullmatch(path.name)]:
+        with suppress(OSError):
+            handle = try_lock(path)
+            if handle is None:
+                continue  # a process writes it
+            try:
+                if path.suffix == OLD and is_complete(path) and not os.path.lexists(target):
+                    put(path, target)
+                else:
+                    remove(path)
+            finally:
+                os.close(handle)
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------

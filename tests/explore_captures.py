@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from cdcwb.capture import open_small
+import cdcwb
 from cdcwb.explore.model import Explorer
 
 __all__ = ["DATA", "explorer_of", "saved"]
@@ -17,9 +17,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 def saved(path: Path, to: Path, parts: int = 1, **options: Any) -> Path:
     """The capture at ``path`` as a folder that ``cdcwb.load`` would open; its events stand in ``parts`` files."""
-    small = open_small(path, "auto", options)
-    assert small is not None
-    small.save(to)
+    cdcwb.load(path, **options).save(to)
     (file,) = (to / "events").glob("*.parquet")
     events = pq.read_table(file)
     size = -(-len(events) // parts)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.capture import Capture, load, open_small
-from cdcwb.saved import SAVED, VERSION
+from cdcwb.capture import Capture, load
+from cdcwb.opening import SAVED, VERSION
 
 __all__ = ["open_saved", "write_saved"]
 
@@ -27,9 +27,7 @@ _USERS: Final = ("ana", "ben", "chen", "batch")
 
 def open_saved(path: Path, to: Path, **options: Any) -> Capture:
     """Save a small capture into ``to`` without Spark, and open that."""
-    read = open_small(path, options=options)
-    assert read is not None
-    return load(read.save(to))
+    return load(load(path, **options).save(to))
 
 
 def write_saved(folder: Path, changes: int, transactions: int, seed: int = 1) -> Path:

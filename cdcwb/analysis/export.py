@@ -42,8 +42,8 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
-from cdcwb.saved import SAVED
-from cdcwb.spark.stored import batches_of
+from cdcwb.opening import SAVED
+from cdcwb.stored import batches_of
 from cdcwb.writing import remove, written
 
 if TYPE_CHECKING:

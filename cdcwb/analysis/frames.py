@@ -20,7 +20,7 @@ from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
-from cdcwb.spark.stored import Stored
+from cdcwb.stored import Stored
 from cdcwb.tables import MOST_ROWS
 from cdcwb.time_axis import LEAST, TimeAxis, fences, time_of
 from cdcwb.writing import scratch

@@ -150,7 +150,7 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
     """The identification of a saved capture; None for other paths. Its Parquet files have the raw bytes of records, so
     other formats might recognise them."""
     from cdcwb.formats import Identification
-    from cdcwb.saved import SAVED, read_description
+    from cdcwb.opening import SAVED, read_description
 
     about = Path(paths[0], SAVED)
     if len(paths) > 1 or not about.is_file():

@@ -70,7 +70,7 @@ def open_capture(
     """Create a folder of notebooks for a capture, and open and run its workbench in JupyterLab. Ctrl-C, SIGTERM and
     SIGHUP end JupyterLab with its kernels. What follows -- goes to JupyterLab:
     cdcwb open PATH -- --ServerApp.base_url=/lab"""
-    from cdcwb.capture import check_capture
+    from cdcwb.opening import check_capture
     from cdcwb.report import notebook_path
     from cdcwb.views.workbook import last_part, make_workbook
 

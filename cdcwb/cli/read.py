@@ -33,7 +33,8 @@ from cdcwb.words import moment, plural, size
 from cdcwb.writing import write_text
 
 if TYPE_CHECKING:
-    from cdcwb.capture import Capture, Checked, Reading
+    from cdcwb.capture import Capture
+    from cdcwb.opening import Reading
 
 __all__ = [
     "check_images",
@@ -179,8 +180,7 @@ def save(
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("looking through the files") as step:
-        checked = _checked(paths, format_name, pairs)
-        capture = _opened(checked, step)
+        capture = opened(paths, format_name, pairs, {}, step)
         step(f"saving to {target}")
         capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
@@ -195,37 +195,26 @@ def opened(
     check: Callable[[Reading], None] = lambda _: None,
 ) -> Capture:
     """The capture at ``paths`` with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
-    files that the command cannot use.
+    files that the command cannot use. If it needs Spark, ``step`` shows that, and Spark's log lines are off.
 
     Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
     """
+    from cdcwb.capture import Capture
     from cdcwb.filters import FilterError, parse
+    from cdcwb.opening import check_capture, open_tables
+    from cdcwb.spark import session
 
     try:
         parse(filters.get("where", ""))
     except FilterError as wrong:
         raise OptionError(f"where: {wrong}") from None
-    checked = _checked(paths, format_name, pairs)
+    checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
     if checked.reading is not None:
         check(checked.reading)
-    capture = _opened(checked, step)
-    return capture.filter(**filters) if filters else capture
-
-
-def _checked(paths: tuple[str, ...], format_name: str, pairs: Pairs) -> Checked:
-    from cdcwb.capture import check_capture
-
-    return check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
-
-
-def _opened(checked: Checked, step: Step) -> Capture:
-    """The capture. If it needs Spark, ``step`` shows that, and Spark's log lines are off."""
-    from cdcwb.capture import open_checked
-    from cdcwb.spark import session
-
     session.before_start = lambda: step("starting Spark")
     session.LOG_LEVEL = "OFF"
-    return open_checked(checked)
+    capture = Capture(open_tables(checked))
+    return capture.filter(**filters) if filters else capture
 
 
 def check_images(reading: Reading) -> None:

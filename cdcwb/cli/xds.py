@@ -29,7 +29,8 @@ from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
     from cdcwb.analysis.xds import Published
-    from cdcwb.capture import Capture, Reading
+    from cdcwb.capture import Capture
+    from cdcwb.opening import Reading
     from cdcwb.xds import Settings, Snapshot
     from cdcwb.xds.snapshot import TableNow
 
@@ -150,7 +151,7 @@ def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Ma
     from cdcwb.formats import choose
     from cdcwb.formats.containers.registry import without_login
     from cdcwb.formats.files import list_files
-    from cdcwb.saved import saved_format
+    from cdcwb.opening import saved_format
 
     source = paths[0] if len(paths) == 1 else list(paths)
     saved = saved_format(source)
@@ -213,8 +214,9 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
 def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
     """Snapshots of database tables: each table's name, in log and database, with the URL."""
     from cdcwb.live.addresses import Address, SqlTableName, jdbc_settings
-    from cdcwb.live.jdbc import read_snapshot
+    from cdcwb.live.jdbc import present_rows
     from cdcwb.spark.session import get_spark
+    from cdcwb.xds import Snapshot
 
     settings = jdbc_settings()
     addresses = {url: Address.parse(url) for url in tables.values()}
@@ -225,7 +227,7 @@ def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
         tables_now: dict[str, TableNow] = {}
         for url in addresses:
             names = [table for table, where in tables.items() if where == url]
-            tables_now |= read_snapshot(url, names, spark=spark, settings=settings).tables
+            tables_now |= Snapshot.of(present_rows(url, names, spark=spark, settings=settings)).tables
     return tables_now
 
 

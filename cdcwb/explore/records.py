@@ -27,7 +27,7 @@ from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS, Kind
-from cdcwb.spark.stored import group_sizes, read_rows
+from cdcwb.stored import group_sizes, read_rows
 from cdcwb.time_axis import micros
 from cdcwb.words import joined, plural, visible
 

@@ -24,7 +24,7 @@ from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Outcome
-from cdcwb.spark.stored import group_sizes, read_rows
+from cdcwb.stored import group_sizes, read_rows
 from cdcwb.time_axis import TimeAxis, axis_of
 from cdcwb.words import count
 

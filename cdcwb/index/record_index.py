@@ -20,7 +20,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
-from cdcwb.spark.stored import read_rows
+from cdcwb.stored import read_rows
 
 __all__ = ["HEADERS", "PROBLEM_ROWS", "RecordIndex", "build_index", "open_index"]
 

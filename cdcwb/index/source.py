@@ -29,8 +29,8 @@ from cdcwb.index.changes import READ, Changes, build_changes, open_changes
 from cdcwb.index.record_index import HEADERS, RecordIndex, build_index, open_index
 from cdcwb.index.store import Store
 from cdcwb.model import TABLES
-from cdcwb.saved import SAVED, read_description, saved_at
-from cdcwb.spark.stored import Stored
+from cdcwb.opening import SAVED, read_description, saved_at
+from cdcwb.stored import Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

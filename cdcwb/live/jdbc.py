@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from cdcwb.xds import Snapshot
-
-__all__ = ["JdbcTable", "failure", "find_id", "id_ranges", "read_snapshot"]
+__all__ = ["JdbcTable", "failure", "find_id", "id_ranges", "present_rows"]
 
 _FETCHED: Final = "10000"  # rows that a driver fetches at a time
 _PARTITION: Final = 50_000  # rows of a Spark partition
@@ -154,16 +152,14 @@ class JdbcTable:
             raise error from None
 
 
-def read_snapshot(
+def present_rows(
     url: str, tables: Sequence[str], *, spark: SparkSession, settings: Mapping[str, str] | None = None
-) -> Snapshot:
-    """The present rows of tables (``schema.table``) as the snapshot that query-back asks
-    (:func:`cdcwb.analysis.xds.publish_log`). They have to fit into memory. Raises CaptureError."""
-    from cdcwb.xds import Snapshot
-
+) -> dict[str, Any]:
+    """The present rows of tables (``schema.table``), each by its label as an Arrow table, of which a snapshot is made
+    (:meth:`cdcwb.xds.Snapshot.of`). They have to fit into memory. Raises CaptureError."""
     address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
     found = [JdbcTable(address, SqlTableName.parse(text), login) for text in tables]
-    return Snapshot.of({table.name.label: table.present(spark) for table in found})
+    return {table.name.label: table.present(spark) for table in found}
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------

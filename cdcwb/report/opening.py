@@ -16,8 +16,8 @@ from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.source import is_remote
+from cdcwb.opening import SAVED
 from cdcwb.report import show
-from cdcwb.saved import SAVED
 from cdcwb.words import show_times_in, visible
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
 from cdcwb.report.opening import SHOWN, SUMMARY
 from cdcwb.report.redact import check_known, redact
+from cdcwb.saving import decoded
 from cdcwb.spark.session import on_cluster
 
 __all__ = ["keep"]
@@ -52,4 +54,7 @@ def keep(
 def _redacted(loaded: Sequence[Capture], hidden: Sequence[str], places: Sequence[Path]) -> list[Capture]:
     each = zip(loaded, check_known(loaded, hidden), places, strict=True)
     # which columns there are is asked of the values
-    return [redact(capture.decoded(folder / "events"), names) if names else capture for capture, names, folder in each]
+    return [
+        redact(capture.within(partial(decoded, folder=folder / "events")), names) if names else capture
+        for capture, names, folder in each
+    ]

@@ -16,15 +16,18 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
 
-from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import Kind, Problem
+from cdcwb.tables import Part, Tables
 from cdcwb.words import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from cdcwb.capture import Capture
+    from cdcwb.formats.dissector import TableRequest
 
 __all__ = ["REDACTED", "Redacted", "Target", "check_known", "check_names", "redact", "targets"]
 
@@ -106,7 +109,7 @@ def redact(capture: Capture, names: Sequence[str]) -> Capture:
             "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
             "report on the other tables with --table"
         )
-    return Redacted(capture, targets(capture, names)) if names else capture
+    return capture.within(lambda tables: Redacted(tables, targets(capture, names))) if names else capture
 
 
 def _spellings(target: Target) -> set[str]:
@@ -127,53 +130,44 @@ def _columns(capture: Capture) -> list[Target]:
     return sorted((Target(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column))
 
 
-class Redacted(Capture):
-    """A capture whose tables do not contain the values of some columns. NULL stays NULL."""
+class Redacted(Part):
+    """Tables without the values of some columns. NULL stays NULL."""
 
-    def __init__(self, capture: Capture, columns: Sequence[Target]) -> None:
-        super().__init__(capture._tables, capture._filters)
+    def __init__(self, tables: Tables, columns: Sequence[Target]) -> None:
+        super().__init__(tables)
         self._columns = columns
         self._secret = secrets.token_hex(32)
 
-    @property
-    def saved_in(self) -> None:
-        """None: the tables of a saved capture hold the values."""
+    def over(self, tables: Tables) -> Redacted:
+        """See :class:`cdcwb.tables.Part`."""
+        return Redacted(tables, self._columns)
 
-    @property
-    def events(self) -> DataFrame:
+    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record, with redacted values."""
-        return self._without_values(super().events)
+        rows = self._without_values(self.tables.events(images))
+        return rows if columns is None else rows.select(*columns)
 
-    @property
-    def headers(self) -> DataFrame:
-        """``events`` without images."""
-        return self._without_values(super().headers)
-
-    @property
-    def changes(self) -> DataFrame:
+    def changes(self, images: bool) -> DataFrame:
         """One row per logical change, with redacted values."""
-        return self._without_values(super().changes)
+        return self._without_values(self.tables.changes(images))
 
-    @property
-    def change_headers(self) -> DataFrame:
-        """``changes`` without images."""
-        return self._without_values(super().change_headers)
-
-    @property
     def problems(self) -> DataFrame:
         """One row per problem; of those about records without bytes and without sentences that may quote a value."""
         from pyspark.sql import functions as F
 
         sentence = F.when(F.col("file").isNull(), F.col("sentence"))
         columns = {"sentence": F.coalesce(sentence, _sentence(F.col("code"), F.col("sentence")))}
-        return super().problems.withColumns(columns | {"first_bytes": F.lit(None).cast("string")})
+        return self.tables.problems().withColumns(columns | {"first_bytes": F.lit(None).cast("string")})
 
-    @property
     def detected(self) -> DataFrame:
         """One row per detected setting, without the evidence, which may quote bytes."""
         from pyspark.sql import functions as F
 
-        return super().detected.withColumn("evidence", F.lit(REDACTED))
+        return self.tables.detected().withColumn("evidence", F.lit(REDACTED))
+
+    def table(self, request: TableRequest) -> DataFrame:
+        """Refused: typed columns hold the values."""
+        raise OptionError(f"a redacted capture has no typed columns; {request.name} is in its changes")
 
     @cached_property
     def _names(self) -> dict[str, list[str]]:

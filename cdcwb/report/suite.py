@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.export import check_above, check_ending
-from cdcwb.capture import check_capture
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
+from cdcwb.opening import check_capture
 from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
 from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import check_parameters, check_target

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.planned import SPLIT
+from cdcwb.model import SPLIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from threading import RLock
 from time import monotonic
@@ -171,6 +171,13 @@ _QUIET: Final = 1.0
 
 _EMPTY: Final = {"text/plain": ""}
 _ABOUT: Final = {"cdcwb": show.NOTHING}
+
+
+def opening() -> AbstractContextManager[None]:
+    """Shows in a live cell that a capture is being opened."""
+    from cdcwb.views.view import is_live
+
+    return making("Opening the capture") if is_live() else nullcontext()
 
 
 @contextmanager

@@ -23,8 +23,8 @@ import pyspark
 import pytest
 
 from cdcwb import machine
-from cdcwb.capture import open_small
 from cdcwb.cli.app import main
+from cdcwb.opening import open_small
 from tests.made import MAIN
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from tests.made import MAIN
 
 COMPILED = textwrap.dedent("""
     import gc, sys
-    from cdcwb.capture import open_small
+    from cdcwb.opening import open_small
     from cdcwb.formats.kernels import CompiledKernel
 
     for path in sys.argv[1:]:

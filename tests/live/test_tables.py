@@ -20,7 +20,7 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb.analysis.xds import publish_log
 from cdcwb.cli import main
-from cdcwb.live.jdbc import read_snapshot
+from cdcwb.live.jdbc import present_rows
 from cdcwb.xds import Settings, Snapshot
 from tests.live.databases import PASSWORD, Database
 from tests.live.rows import create, insert, statements
@@ -253,7 +253,7 @@ def test_an_event_log_equals_its_file(
     assert_same(told(loaded), wanted)
     xml = documents(expected, Snapshot.read(snapshots))
     assert len(xml) > 500
-    live = read_snapshot(database.url, list(snapshots), spark=spark)
+    live = Snapshot.of(present_rows(database.url, list(snapshots), spark=spark))
     assert_same(documents(loaded, live), xml)
     copies = [word for name, path in snapshots.items() for word in ("--snapshot", f"{name}={path}")]
     from_database = [word for name in snapshots for word in ("--snapshot", f"{name}={database.url}")]

@@ -9,8 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from cdcwb.capture import open_small
 from cdcwb.errors import CaptureError
+from cdcwb.opening import open_small
 from cdcwb.report import execute, notebook_path, notebooks, read_facts
 from cdcwb.report.html import Page, now, page
 from cdcwb.report.kernel import Kernel

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 import cdcwb
 from cdcwb import model
-from cdcwb.capture import open_small
+from cdcwb.opening import open_small
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.capture import open_small
 from cdcwb.formats.files import list_files
+from cdcwb.opening import open_small
 
 
 def changes(capture: Any) -> list[dict[str, Any]]:

@@ -11,10 +11,10 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.export import export
-from cdcwb.capture import open_small
 from cdcwb.formats import uploads
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import BLOCK, forget, read_text, url_of
+from cdcwb.opening import open_small
 from tests.s3_server import ENVIRONMENT, Server, serving, upload
 from tests.store_servers import azure, google
 

@@ -15,8 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import cdcwb
 from cdcwb import model
-from cdcwb.capture import Capture, open_small
+from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
+from cdcwb.opening import open_small
 from cdcwb.report.opening import check_parameters
 from cdcwb.report.prepare import keep
 from cdcwb.report.redact import REDACTED, Redacted, Target, redact, targets
@@ -183,7 +184,7 @@ def test_headers_are_kept_of_rows_of_other_tables_alone(spark: SparkSession) -> 
     schema = from_arrow_schema(model.EVENTS)
     frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
     tables: Any = SimpleNamespace(format=SimpleNamespace(name="goldengate"), events=lambda _: frame)
-    found = Redacted(Capture(tables), [Target("HR.EMP", "NAME")]).events.orderBy("offset").collect()
+    found = Redacted(tables, [Target("HR.EMP", "NAME")]).events(True).orderBy("offset").collect()
     assert [row.headers for row in found] == [{}, {}, headers, {}, {}]
     assert found[0].after["CITY"] == "Graben"
     assert found[2].after == {"NAME": "Piet Holm"}

@@ -14,8 +14,8 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import small
 from cdcwb.analysis.summary import summarize
-from cdcwb.capture import open_small
 from cdcwb.model import TABLES
+from cdcwb.saving import decoded
 from cdcwb.small import Small
 from cdcwb.tables import Live
 from tests.made import MAIN
@@ -57,9 +57,7 @@ def stored(folder: Path, name: str) -> pa.Table:
 
 def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
     """Checks that a capture saved without Spark has every row that Spark gives."""
-    found = open_small(path, options=options)
-    assert found is not None
-    found.save(to / "small")
+    cdcwb.load(path, **options).save(to / "small")
     facts = summarize(cdcwb.load(path, **options))
     monkeypatch.setattr(small, "AT_MOST", 0)
     cdcwb.load(path, **options).save(to / "spark")
@@ -87,7 +85,8 @@ def test_problems_do_not_depend_on_where_changes_are_assembled(
     capture = cdcwb.load(disorder, split_size=20_000)
     expected = rows(capture.problems.toArrow())
     assert len(expected) > 4
-    assert rows(capture.decoded(tmp_path / "events").problems.toArrow()) == expected
+    stored = capture.within(lambda tables: decoded(tables, tmp_path / "events"))
+    assert rows(stored.problems.toArrow()) == expected
     monkeypatch.setattr(Live, "in_splits", False)
     assert rows(capture.problems.toArrow()) == expected
     assert rows(Small(cast(Live, capture._tables)).table("problems")) == expected

@@ -10,10 +10,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from cdcwb.capture import check_capture
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats import get_format
 from cdcwb.formats.files import list_files
+from cdcwb.opening import check_capture
 from tests.kafka import AFTER, BEFORE, enveloped, metadata, record
 from tests.local import plan_of, read
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.capture import open_small
 from cdcwb.formats import identify, inspect
+from cdcwb.opening import open_small
 from cdcwb.testing import check_format
 
 DATA = [

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import cdcwb_synth as synth
-from cdcwb.capture import check_capture, open_small
 from cdcwb.errors import OptionError, UnknownFormatError
 from cdcwb.formats import examine, identify, inspect, row_format
+from cdcwb.opening import check_capture, open_small
 
 LOGDUMP = Path(__file__).parents[2] / "data" / "goldengate" / "logdump-000000041.txt"
 

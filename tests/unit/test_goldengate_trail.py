@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cdcwb.capture import open_small
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, identify
 from cdcwb.formats.goldengate.contents import Order
 from cdcwb.model import Problem
+from cdcwb.opening import open_small
 from cdcwb.testing import check_format
 from cdcwb_synth import generate
 from tests.goldengate_text import split_text

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import cdcwb_synth as synth
-from cdcwb import capture
+from cdcwb import opening
 from cdcwb.formats import FORMATS
 from cdcwb.formats.dissector import run_here
 from cdcwb.formats.files import list_files
-from cdcwb.planned import Planned
+from cdcwb.small import Planned
 from tests.made import generate
 
 ONE_FILE: dict[str, dict[str, Any]] = {
@@ -24,15 +24,15 @@ ONE_FILE: dict[str, dict[str, Any]] = {
 
 def about_splits(path: Path) -> list[tuple[str, str]]:
     """Value and evidence of the rows about splits."""
-    reading = capture.check_capture(str(path), options={"split_size": 60_000}).reading
+    reading = opening.check_capture(str(path), options={"split_size": 60_000}).reading
     assert reading is not None
-    rows = Planned(*capture._planned(reading, run_here)).detected_rows
+    rows = Planned(*opening._planned(reading, run_here)).detected_rows
     return [(row["value"], row["evidence"]) for row in rows if row["setting"] == "splits"]
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_file_that_cannot_be_split_is_named(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "_LARGE", 80_000)
+    monkeypatch.setattr(opening, "_LARGE", 80_000)
     options = ONE_FILE.get(format, {})
     made = generate(format, changes=1_500, seed=1, to=tmp_path / "made", **options) / "capture"
     assert about_splits(made) == []
@@ -45,14 +45,14 @@ def test_a_file_that_cannot_be_split_is_named(format: str, tmp_path: Path, monke
     named = [one for one in list_files(str(packed)) if f" of {one} (gzip)" in evidence]
     assert named
     assert int(value) == len(list_files(str(packed)))
-    monkeypatch.setattr(capture, "_LARGE", 64 << 20)
+    monkeypatch.setattr(opening, "_LARGE", 64 << 20)
     assert about_splits(packed) == []
 
 
 def test_digits_of_a_dump_are_one_task_and_many_files_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture, "_LARGE", 20_000)
+    monkeypatch.setattr(opening, "_LARGE", 20_000)
     made = synth.generate("gbase8s", changes=800, seed=1, to=tmp_path / "made", shape="hex", files=4) / "capture"
     first, second, *more = sorted(list_files(str(made)))
     [(value, evidence)] = about_splits(made)

@@ -6,12 +6,14 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from cdcwb.capture import ABOVE
 from cdcwb.formats import FORMATS
 
 ROOT = Path(__file__).parents[2]
@@ -24,18 +26,18 @@ LAYERS = (
     ("cli",),
     ("views",),
     ("report", "explore"),
-    ("analysis", "charts"),
-    ("testing",),
+    ("analysis",),
+    ("charts", "xds"),
+    ("saving", "testing"),
     ("index",),
     ("__init__",),  # cdcwb itself, the public face
     ("capture",),
-    ("live",),
+    ("opening", "filtering"),
     ("tables",),
     ("small",),
-    ("spark", "xds", "saved"),
-    ("planned",),
-    ("filtering",),
-    ("dataset", "filters"),
+    ("stored", "filters"),
+    ("dataset",),
+    ("spark", "live"),
     ("formats",),
     ("model",),
     ("time_axis", "writing"),
@@ -46,9 +48,8 @@ LAYERS = (
 SHARED_BY = {"replicate": {"qlik_kafka", "qlik_change_table"}}
 # Exports of a trail: their tables may be defined by DEFGEN files, as those of Logdump text are.
 BORROWED = {"goldengate_export": {"goldengate"}}
-# The ways up: a capture has its views and its selection, answers about a row and a table, imported when they are first
-# asked for, and is saved.
-DOORS = {"cdcwb.capture": {"analysis", "index", "views"}}
+# Types of layers above that are named where nothing is imported of them when a module runs.
+TYPES = {"cdcwb.capture": {"views", "index"}}
 # Beside the layers: what reads nothing of a capture. cdcwb_synth writes captures and their truth, and imports nothing
 # of what reads them.
 BESIDE = {"doctor": {"machine", "errors"}, "cdcwb_synth": set()}
@@ -73,26 +74,39 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(path.read_bytes())))
 
 
+ROOMS = {entry.stem for entry in (ROOT / "cdcwb").iterdir()}
+NAMES = {name_of(path) for path in MODULES}
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """The modules of cdcwb that an import statement imports."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom) and node.module == "cdcwb":
+        names = [f"cdcwb.{alias.name}" if alias.name in ROOMS else "cdcwb" for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        module = node.module or ""
+        below = [alias.name for alias in node.names if f"{module}.{alias.name}" in NAMES]
+        names = [f"{module}.{name}" for name in below] or [module]
+    else:
+        names = []
+    return [name for name in names if name.partition(".")[0] in ("cdcwb", "cdcwb_synth")]
+
+
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Modules of cdcwb that a file imports, for its types alone included."""
-    return tuple(_imports(path))
+    """Modules of cdcwb that a file imports, in functions and for its types too."""
+    return tuple(name for node in nodes(path) for name in names_in(node))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    rooms = {entry.stem for entry in (ROOT / "cdcwb").iterdir()}
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "cdcwb":
-            names = [f"cdcwb.{alias.name}" if alias.name in rooms else "cdcwb" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            below = [alias.name for alias in node.names if (ROOT / module.replace(".", "/") / alias.name).is_dir()]
-            names = [f"{module}.{name}" for name in below] or [module]
-        else:
-            continue
-        yield from (name for name in names if name.partition(".")[0] in ("cdcwb", "cdcwb_synth"))
+def at_once(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Modules of cdcwb that are imported as soon as a file is."""
+    for node in statements:
+        yield from names_in(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING":
+            yield from at_once([*node.body, *node.orelse])
+        elif isinstance(node, (ast.ClassDef, ast.Try)):
+            yield from at_once(node.body)
 
 
 def allowed(room: str) -> set[str]:
@@ -107,9 +121,39 @@ def allowed(room: str) -> set[str]:
 def test_imports_run_one_way() -> None:
     wrong = {}
     for path in MODULES:
-        known = allowed(place(name_of(path))) | DOORS.get(name_of(path), set())
+        known = allowed(place(name_of(path))) | TYPES.get(name_of(path), set())
         wrong[name_of(path)] = sorted(name for name in imports(path) if place(name) not in known)
     assert {name: used for name, used in wrong.items() if used} == {}
+
+
+def test_what_a_layer_above_has_is_only_named() -> None:
+    for path in MODULES:
+        upwards = TYPES.get(name_of(path), set())
+        tree = ast.parse(path.read_bytes())
+        run = {
+            id(node) for function in ast.walk(tree) if isinstance(function, ast.FunctionDef) for node in function.body
+        }
+        in_functions = {name for node in ast.walk(tree) if id(node) in run for name in names_in(node)}
+        assert {place(name) for name in {*at_once(tree.body)} | in_functions} & upwards == set(), name_of(path)
+
+
+def test_modules_above_are_found_by_one_table() -> None:
+    """Methods of a capture that need a layer above find it when they are called: by ``ABOVE`` in ``cdcwb.capture``."""
+    assert {place(module) for module in ABOVE.values()} == {"analysis", "saving", "views"}
+    assert {*ABOVE.values()} <= NAMES
+    finders = {name_of(path) for path in MODULES if "import_module(" in path.read_text(encoding="utf-8")}
+    assert finders == {"cdcwb.capture", "cdcwb.views"}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {}
+    for path in MODULES:
+        used = {*at_once(ast.parse(path.read_bytes()).body)}
+        graph[name_of(path)] = {name for name in used if name in NAMES and name != name_of(path)}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
 
 
 FORMAT_ROOMS = {entry.module.split(".")[2] for entry in FORMATS.values()}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cdcwb.capture import check_capture
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, MissingDependencyError, OptionError, SourceDownError
 from cdcwb.live.addresses import JDBC_CONFIG, Address, SqlTableName, hidden, jdbc_settings
 from cdcwb.live.jdbc import failure, find_id, id_ranges
+from cdcwb.opening import check_capture
 
 WORD = "planted-secret"
 HEADERS = ["header__change_seq", "header__change_oper", "id"]
@@ -86,8 +86,8 @@ def test_what_is_opened_hides_the_password(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("CDCWB_JDBC_PASSWORD", WORD)
     checked = check_capture("jdbc:postgresql://db/cdc", options={"dbtable": "shop.orders__ct", "start": 7})
     assert WORD not in repr(checked)
-    assert checked.database is not None
-    assert (checked.database.table.start, checked.database.table.end) == ("7", None)
+    assert checked.table is not None
+    assert (checked.table.start, checked.table.end) == ("7", None)
     assert checked.packages == ["org.postgresql:postgresql:42.7.8"]
     with pytest.raises(OptionError, match="expected the option dbtable"):
         check_capture("jdbc:postgresql://db/cdc")

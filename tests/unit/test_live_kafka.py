@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.capture import check_capture
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import inspect
@@ -19,6 +18,7 @@ from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import PARTITION
 from cdcwb.formats.containers.message_files import locate, read
 from cdcwb.live.addresses import KAFKA_CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
+from cdcwb.opening import check_capture
 
 WORD = "planted-word"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cdcwb.capture import open_small
 from cdcwb.formats import identify, inspect
+from cdcwb.opening import open_small
 from cdcwb.testing import check_format
 
 ROW: dict[str, Any] = {"database": "shop", "table": "orders", "type": "insert", "ts": 1764320410, "data": {"id": 2}}

@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.remote import PER_PASS, bytes_of, measure
-from cdcwb import saved
-from cdcwb.capture import check_capture, open_small
+from cdcwb import opening
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, source
 from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.uploads import delivered_to
+from cdcwb.opening import check_capture, open_small
 from cdcwb.xds.snapshot import read_table
 from tests.containers import encoded
 from tests.kafka import AFTER, BEFORE, STOCK, avro_record, enveloped, framed, metadata, record
@@ -343,11 +343,11 @@ def test_a_saved_capture_that_was_copied_there_is_opened_from_a_copy(server: Ser
     assert capture is not None
     local = capture.save(tmp_path / "archive" / "shop")
     upload(server, "archive", tmp_path / "archive")
-    copy = saved.saved_at("s3://archive/shop")
+    copy = opening.saved_at("s3://archive/shop")
     assert copy is not None
     for table in TABLES:
         assert pq.read_table(copy / table) == pq.read_table(local / table)
-    assert saved.saved_format("s3://archive/shop") == "gbase8s"
+    assert opening.saved_format("s3://archive/shop") == "gbase8s"
     assert check_capture("s3://archive/shop").saved is not None
     again = tmp_path / "copy"
     shutil.copytree(source.fetched("s3://archive/shop"), again)

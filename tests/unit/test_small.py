@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import model
-from cdcwb.capture import open_small
+from cdcwb import load, model
 from cdcwb.errors import CaptureError
 from cdcwb.index.source import open_source
+from cdcwb.opening import open_small
 from tests.expected import counted, expected
 from tests.made import DATA, IN_DATA
 
@@ -32,11 +32,11 @@ def test_counts_are_those_that_are_expected(format: str) -> None:
 
 @pytest.mark.parametrize("format", IN_DATA)
 def test_a_saved_capture_has_every_table_and_goes_on(format: str, tmp_path: Path) -> None:
-    capture = open_small(DATA / format)
-    assert capture is not None
+    capture = load(DATA / format)
     saved = capture.save(tmp_path / "saved")
     for name, schema in model.TABLES.items():
-        assert pq.ParquetDataset(saved / name).read(columns=schema.names).cast(schema).equals(capture.table(name))
+        expected = capture.rows(name, schema.names).table().cast(schema)
+        assert pq.ParquetDataset(saved / name).read(columns=schema.names).cast(schema).equals(expected)
     about = json.loads((saved / "cdcwb.json").read_text())
     assert about["format"] == format
     assert {entry["file"] for entry in capture.files} <= set(about["continue"]["files"])

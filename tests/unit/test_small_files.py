@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import cdcwb_synth as synth
-from cdcwb.capture import check_capture
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, TableRequest, run_here
 from cdcwb.formats.files import list_files
+from cdcwb.opening import check_capture
 from tests.local import plan_of, read
 
 _counting: list[tuple[str, Counter[str]]] = []

@@ -13,8 +13,8 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb import model
-from cdcwb.capture import open_small
 from cdcwb.formats import get_format
+from cdcwb.opening import open_small
 
 MADE: dict[str, dict[str, Any]] = {
     "change tables": {"schema_changes": 4},

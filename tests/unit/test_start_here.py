@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from cdcwb.capture import open_small
+from cdcwb.opening import open_small
 from cdcwb.small import Small
 from tests.made import DATA, IN_DATA
 from tests.walkthrough import CODE, RECORDS, SECTIONS

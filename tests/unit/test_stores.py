@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb import saved
-from cdcwb.capture import check_capture, open_small
+from cdcwb import opening
 from cdcwb.errors import CaptureError
 from cdcwb.formats import source
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.uploads import delivered_to, upload
+from cdcwb.opening import check_capture, open_small
 from tests.made import IN_DATA
 from tests.s3_server import Server
 from tests.store_servers import AZURE_ENVIRONMENT, azure, google
@@ -113,7 +113,7 @@ def test_a_saved_capture_is_opened(data: str, tmp_path: Path) -> None:
         if file.is_file():
             upload(file, f"{data}/archive/shop/{file.relative_to(local)}")
     source.forget()
-    copy = saved.saved_at(f"{data}/archive/shop")
+    copy = opening.saved_at(f"{data}/archive/shop")
     assert copy is not None
     for table in TABLES:
         assert pq.read_table(copy / table) == pq.read_table(local / table)

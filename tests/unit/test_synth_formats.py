@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
-from cdcwb.capture import open_small
+from cdcwb.opening import open_small
 from cdcwb_synth import FORMAT_OPTIONS, FORMATS, SynthError, generate
 from cdcwb_synth.catalogue import KINDS, reshape, tables
 from cdcwb_synth.model import Operation

@@ -12,7 +12,7 @@ import pytest
 
 import cdcwb_synth as synth
 from cdcwb import model
-from cdcwb.capture import open_small
+from cdcwb.opening import open_small
 from tests.unit.test_synth_generate import content
 
 MADE: dict[str, tuple[str, dict[str, Any]]] = {

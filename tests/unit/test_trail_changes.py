@@ -28,8 +28,7 @@ from cdcwb.formats.trail import (
     read_trail_checked,
     read_trail_transactions,
 )
-from cdcwb.planned import Planned
-from cdcwb.small import Small
+from cdcwb.small import Planned, Small
 from tests.event_reader import reader
 
 Row = dict[str, Any]

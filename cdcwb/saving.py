@@ -1,0 +1,152 @@
+"""Saved captures: all tables as Parquet and a description, in a folder that is written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats.source import is_remote, url_of
+from cdcwb.opening import SAVED, VERSION, is_saved
+from cdcwb.tables import Decoded, Live, Part, Tables, frame_of
+from cdcwb.writing import NEW, OLD, exchange, naming, put, remove, restore, try_lock
+
+__all__ = ["decoded", "save"]
+
+_DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
+
+
+def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = False) -> Path:
+    """Writes all tables as Parquet, with what opening them needs, into a new folder; returns its path. See
+    :meth:`cdcwb.Capture.save`."""
+    with _replacing(directory, overwrite) as folder:
+        small = tables.small
+        if small is None:
+            _write(tables, folder)
+            if not all((folder / name / "_SUCCESS").exists() for name in model.TABLES):
+                sentence = "Spark's workers do not write to this machine; name a folder that all machines share"
+                raise CaptureError(sentence, path=str(directory))
+        else:
+            for name in model.TABLES:
+                small.write_table(name, folder)
+        about = {"version": VERSION, "format": tables.format.name, "files": tables.files, "facts": tables.facts}
+        text = json.dumps({**about, "continue": tables.continuation()}, indent=1)
+        (folder / SAVED).write_text(text, encoding="utf-8")
+    return Path(directory).expanduser().absolute()
+
+
+def decoded(tables: Tables, folder: Path) -> Tables:
+    """The same tables, computed from the events, which are decoded into a Parquet table in ``folder``. It must exist as
+    long as the result is used.
+
+    Events that are already decoded (those of a saved capture) are not written again, nor those that are read with the
+    mode DROPMALFORMED, whose problems include those of dropped events.
+    """
+    if isinstance(tables, Part):
+        return tables.over(decoded(tables.tables, folder))
+    if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
+        return tables
+    tables.numbered().write.parquet(str(folder.absolute()))
+    return Decoded(tables, folder.absolute())
+
+
+def _write(tables: Tables, folder: Path) -> None:
+    """Writes every table by Spark. Events are decoded once; all other tables are computed from them, unless the splits
+    give them at less cost."""
+    is_part = isinstance(tables, Part)
+    stored = decoded(tables, folder / (_DECODED if is_part else "events"))
+    of_splits = tables if not is_part and isinstance(tables, Live) and tables.in_splits else stored
+    for name in model.TABLES:
+        if name == "events" and not is_part:
+            if not (folder / name).exists():
+                stored.numbered().write.parquet(str(folder / name))
+        else:
+            frame_of(stored if name == "table_versions" else of_splits, name).write.parquet(str(folder / name))
+    shutil.rmtree(folder / _DECODED, ignore_errors=True)
+
+
+@contextmanager
+def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
+    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails. Its
+    permissions, and those of all files in it, are those of the umask.
+
+    Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
+    saved capture is replaced, at once where the file system can exchange two folders. What an earlier process left
+    next to it is removed.
+    """
+    if is_remote(directory):
+        advice = "save to a local folder and copy it there, or write tables: capture.changes.write.parquet(URL)"
+        raise CaptureError(f"captures are saved to local folders only; {advice}", path=url_of(str(directory)))
+    target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
+    with naming(target):
+        restore(target, is_saved)
+        replaces = overwrite and is_saved(target)
+        if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
+            advice = "overwrite=True (--overwrite) replaces a saved capture"
+            raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
+        empty = target.stat() if target.exists() and not replaces else None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new, handle = _made_beside(target)
+        try:
+            yield new
+            mode = new.stat().st_mode & 0o777
+            for path in new.rglob("*"):  # Spark's files have a mode of their own
+                path.chmod(mode if path.is_dir() else mode & 0o666)
+            _put(new, target, overwrite, empty)
+        finally:
+            remove(new)
+            if handle is not None:
+                os.close(handle)
+
+
+def _made_beside(target: Path) -> tuple[Path, int | None]:
+    """A new folder next to another one, and the handle with its lock (None: there are no locks)."""
+    while True:
+        new = target.with_name(f".{target.name}.{secrets.token_hex(4)}{NEW}")
+        new.mkdir()
+        try:
+            handle = try_lock(new)
+        except OSError:
+            return new, None
+        if handle is not None:  # else another process took it for one that was left
+            return new, handle
+
+
+def _put(new: Path, target: Path, overwrite: bool, empty: os.stat_result | None) -> None:
+    """Renames a complete saved capture to its target. ``empty``: the empty folder that was there before."""
+    with suppress(FileExistsError):
+        put(new, target)
+        return
+    with suppress(OSError):  # rename replaces no folder but an empty one
+        if empty is not None and os.path.samestat(empty, target.lstat()):
+            new.rename(target)
+            return
+    if not (overwrite and is_saved(target)):
+        raise CaptureError("was created by someone else during the save; not overwritten", path=str(target))
+    if exchange(new, target):
+        if not is_saved(new):  # replaced at the last moment
+            exchange(new, target)
+            raise CaptureError("was replaced by someone else during the save; not overwritten", path=str(target))
+        return
+    handle = None
+    with suppress(OSError):
+        handle = try_lock(target)
+    old = new.with_suffix(OLD)
+    target.rename(old)  # if this process ends here, restore() finds it
+    try:
+        put(new, target)
+    except OSError:
+        put(old, target)
+        raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+    (old / SAVED).unlink(missing_ok=True)  # what is incomplete is not restored
+    remove(old)
