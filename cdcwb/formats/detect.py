@@ -390,7 +390,7 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
     examined closely.
     """
     names = list(FORMATS) if name == "auto" else formats_named(name)
-    sides = side_files(paths)
+    sides: dict[str, str] | None = None
     saved = {folder for path in paths if (folder := _saved_folder(path)) is not None}
     found: list[FileFormat] = []
     alike: dict[tuple[str, bytes], list[FileFormat]] = {}
@@ -399,17 +399,27 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
         if folder is not None:
             found.append(FileFormat(path, WRITTEN, 1.0, f"part of the capture saved in {folder}"))
             continue
-        if path in sides:
-            found.append(FileFormat(path, sides[path], 1.0, f"describes other files ({sides[path]})", side=True))
+        if sides is not None and path in sides:
+            found.append(_describing(path, sides[path]))
             continue
         like = alike.setdefault((series_of(path), _beginning(path)), [])
         if len(like) >= _MOST_ALIKE and like[0].recognised:
             found.append(replace(like[0], file=path, evidence=f"begins like {like[0].file}"))
             continue
-        found.append(_file_format(path, names, options))
-        like.append(found[-1])
-        names.sort(key=lambda one: one != found[-1].format)  # the next file mostly has the same one
+        one = _file_format(path, names, options)
+        if sides is None and not (one.format in FORMATS.early and one.confidence >= _CERTAIN):
+            sides = side_files(paths)  # imports all formats
+            if path in sides:
+                found.append(_describing(path, sides[path]))
+                continue
+        found.append(one)
+        like.append(one)
+        names.sort(key=lambda name: name != found[-1].format)  # the next file mostly has the same one
     return Contents(tuple(_with_neighbours(found)))
+
+
+def _describing(path: str, format: str) -> FileFormat:
+    return FileFormat(path, format, 1.0, f"describes other files ({format})", side=True)
 
 
 def series_of(path: str) -> str:

@@ -558,7 +558,7 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
 
     @staticmethod
     @cache
-    def _found() -> dict[str, importlib.metadata.EntryPoint]:
+    def _found() -> tuple[dict[str, importlib.metadata.EntryPoint], frozenset[str]]:
         # importlib.metadata.entry_points looks at one distribution of a name only: an egg-info that an old installation
         # left in a checkout would hide the installed one
         found: dict[str, importlib.metadata.EntryPoint] = {}
@@ -571,16 +571,21 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
         if not found:
             raise CaptureError("no format is installed: install cdcwb again, in a checkout with pip install -e .")
         order = sorted(found, key=lambda name: (name not in early, not found[name].value.startswith("cdcwb."), name))
-        return {name: found[name] for name in order}
+        return {name: found[name] for name in order}, frozenset(early)
+
+    @property
+    def early(self) -> frozenset[str]:
+        """The formats that know their captures by a few bytes."""
+        return self._found()[1]
 
     def __getitem__(self, name: str) -> importlib.metadata.EntryPoint:
-        return self._found()[name]
+        return self._found()[0][name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found())
+        return iter(self._found()[0])
 
     def __len__(self) -> int:
-        return len(self._found())
+        return len(self._found()[0])
 
 
 FORMATS: Final = _Formats()
