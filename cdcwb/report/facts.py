@@ -65,7 +65,7 @@ def stored(facts: Mapping[str, Any]) -> dict[str, Any]:
 def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     """All facts that an executed notebook (a file, or its contents) recorded, in order.
 
-    Raises ValueError for a fact that is recorded twice.
+    Several panels may record the same fact. Raises ValueError if their values differ.
     """
     content: Any = notebook
     if isinstance(notebook, str | Path):
@@ -74,9 +74,8 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     for cell in content["cells"]:
         for output in cell.get("outputs", ()):
             for name, value in output.get("data", {}).get(MIME, {}).items():
-                if name in facts:
-                    raise ValueError(f"the fact '{name}' is recorded more than once")
-                facts[name] = value
+                if facts.setdefault(name, value) != value:
+                    raise ValueError(f"the fact '{name}' has two values: {facts[name]!r} and {value!r}")
     return facts
 
 
