@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import Batches, joined, runs_of
-from cdcwb.index.changes import Transactions
+from cdcwb.index.changes import TransactionIndex
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
 from cdcwb.time_axis import TimeAxis, micros, time_of
@@ -148,7 +148,7 @@ def over_time(
     width = _width(shown, pieces, least_us)
 
     def steps(batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = steps_of(Transactions(batch), start, end, window=inside)
+        found = steps_of(TransactionIndex(batch), start, end, window=inside)
         number = pc.fill_null(pc.divide(pc.subtract(found["at"], start), width), 0)
         at = pc.fill_null(found["at"], NO_TIME)
         return pa.RecordBatch.from_arrays([number, found["kind"], at, found["number"]], schema=_STEPS)
@@ -177,7 +177,7 @@ def _width(shown_us: int, pieces: int, least_us: int = 1) -> int:
 
 
 def steps_of(
-    transactions: Transactions,
+    transactions: TransactionIndex,
     start: int,
     end: int,
     window: tuple[int, int] | None = None,

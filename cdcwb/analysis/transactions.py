@@ -1,8 +1,8 @@
-"""Transactions of a capture; results are small.
+"""TransactionIndex of a capture; results are small.
 
 A question about transactions alone is one function for the batches of a table, whose results are merged
 (:mod:`cdcwb.dataset`), and for the selected transactions of the local index
-(:class:`cdcwb.index.changes.Transactions`).
+(:class:`cdcwb.index.changes.TransactionIndex`).
 Durations are in microseconds. Times are UTC.
 """
 
@@ -25,7 +25,7 @@ from cdcwb.analysis.contents import BINS
 from cdcwb.analysis.frames import time_axis
 from cdcwb.dataset import joined
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.index.changes import EVERY, INCOMPLETE, Some, Transactions
+from cdcwb.index.changes import EVERY, INCOMPLETE, Some, TransactionIndex
 from cdcwb.index.columns import NO_TIME, Ints, table_labels
 from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem
 from cdcwb.time_axis import TimeAxis, micros, time_of
@@ -90,17 +90,17 @@ _TOGETHER: Final[dict[str, Callable[[Any], Any]]] = {
 _FOREVER: Final = 1 << 62
 
 Facts = dict[str, Any]
-Choose = Callable[[Transactions], Ints]
+Choose = Callable[[TransactionIndex], Ints]
 
 
 def overview(capture: Any) -> Facts:
     """Numbers about all transactions (:func:`overview_of`)."""
     rows = capture.rows("transactions", [name for name in TRANSACTIONS.names if name != "tables"])
-    facts: Facts = rows.fold(lambda batch: overview_of(Transactions(batch)), merged_overviews)
+    facts: Facts = rows.fold(lambda batch: overview_of(TransactionIndex(batch)), merged_overviews)
     return facts
 
 
-def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
+def overview_of(transactions: TransactionIndex, numbers: Some = EVERY) -> Facts:
     """Numbers about some transactions.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
@@ -139,7 +139,7 @@ def overview_of(transactions: Transactions, numbers: Some = EVERY) -> Facts:
 
 def merged_overviews(parts: Sequence[Facts]) -> Facts:
     """The merged results of :func:`overview_of`."""
-    parts = parts or [overview_of(Transactions(joined([], TRANSACTIONS)))]
+    parts = parts or [overview_of(TransactionIndex(joined([], TRANSACTIONS)))]
     known = {name: [part[name] for part in parts if part[name] is not None] for name in parts[0]}
     return {name: _TOGETHER.get(name, sum)(values) if values else None for name, values in known.items()}
 
@@ -157,24 +157,24 @@ def timeline(
     """The transactions of :func:`drawn`, as rows for :func:`cdcwb.charts.timeline`; ``window``: of those that overlap
     these times.
 
-    Rows are those of :meth:`cdcwb.index.changes.Transactions.records`. An open transaction lasts until ``until``;
+    Rows are those of :meth:`cdcwb.index.changes.TransactionIndex.records`. An open transaction lasts until ``until``;
     transactions of unknown duration are last. Of equal durations, the one with more bytes is first.
     """
 
-    def choose(rows: Transactions) -> Ints:
+    def choose(rows: TransactionIndex) -> Ints:
         numbers = np.arange(len(rows))
         return drawn(rows, limit, numbers if window is None else reaching(rows, numbers, window))
 
     return _first(capture, choose, until)
 
 
-def longest(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
+def longest(transactions: TransactionIndex, limit: int, numbers: Some = EVERY) -> Ints:
     """The ``limit`` longest of some transactions, longest first, as rows of :func:`timeline`."""
     lasted = np.maximum(transactions.lasted, -_FOREVER)
     return ranked_by(transactions, limit, numbers, -lasted, -transactions.bytes)
 
 
-def drawn(transactions: Transactions, limit: int, numbers: Ints) -> Ints:
+def drawn(transactions: TransactionIndex, limit: int, numbers: Ints) -> Ints:
     """The transactions that are drawn as bars if at most ``limit`` are, longest first. A quarter are kept for those
     that did not commit or are incomplete, which others may all outlast."""
     if len(numbers) <= limit:
@@ -203,7 +203,7 @@ def density(capture: Any, axis: TimeAxis) -> tuple[Density, int]:
 
 
 def _density_of(rows: pa.RecordBatch, start: int, width: int) -> Counter[Any]:
-    transactions = Transactions(rows)
+    transactions = TransactionIndex(rows)
     at = np.where(transactions.began == NO_TIME, transactions.ended, transactions.began)
     codes, texts, timed = transactions.codes["outcome"], transactions.texts["outcome"], at != NO_TIME
     known = counted(None, [codes[timed], (at[timed] - start) // width], [texts, None])
@@ -217,7 +217,7 @@ def ranked(
     """The first ``limit`` transactions by a column (empty: the longest first): ``began_at``, ``ended_at``,
     ``lasted_us``, ``changes``, or ``bytes`` or ``rows`` (their size)."""
 
-    def choose(rows: Transactions) -> Ints:
+    def choose(rows: TransactionIndex) -> Ints:
         if not name:
             return longest(rows, limit)
         columns = {"began_at": rows.began, "ended_at": rows.ended, "lasted_us": rows.lasted, "changes": rows.changes}
@@ -233,7 +233,7 @@ def largest(capture: Any, limit: int = 10) -> list[Facts]:
     return _first(capture, lambda rows: ranked_by(rows, limit, EVERY, -rows.bytes, -rows.changes))
 
 
-def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints, *keys: Ints | pa.Array) -> Ints:
+def ranked_by(transactions: TransactionIndex, limit: int, numbers: Some, first: Ints, *keys: Ints | pa.Array) -> Ints:
     """The first ``limit`` of some transactions by ascending keys; equal keys are ordered by id."""
     chosen = np.arange(len(transactions))[numbers]
     if 0 < limit < len(chosen):  # comparing all ids would take most of the time
@@ -246,7 +246,7 @@ def ranked_by(transactions: Transactions, limit: int, numbers: Some, first: Ints
     return chosen[np.asarray(order).astype(np.int64)]
 
 
-def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, datetime]) -> Ints:
+def reaching(transactions: TransactionIndex, numbers: Ints, window: tuple[datetime, datetime]) -> Ints:
     """The transactions that overlap a window of time."""
     low, high = map(micros, window)
     began, ended = transactions.began[numbers], transactions.ended[numbers]
@@ -257,7 +257,7 @@ def reaching(transactions: Transactions, numbers: Ints, window: tuple[datetime, 
 
 
 def unfinished(capture: Any, limit: int = 100) -> list[Facts]:
-    """Transactions that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
+    """TransactionIndex that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
     back, each in log order. Rows of :func:`timeline` with ``missing``: the sentences of their problems; null if nothing
     is missing."""
     rows = _first(capture, lambda rows: first_unfinished(rows, limit))
@@ -279,7 +279,7 @@ def _sentences_of(ids: Sequence[str], problems: pa.RecordBatch) -> set[tuple[str
     return {(row["transaction_id"], row["sentence"]) for row in rows.to_pylist()}
 
 
-def first_unfinished(transactions: Transactions, limit: int, numbers: Some = EVERY) -> Ints:
+def first_unfinished(transactions: TransactionIndex, limit: int, numbers: Some = EVERY) -> Ints:
     """The first ``limit`` unfinished transactions of some, in the order of :func:`unfinished`."""
     some = np.arange(len(transactions))[numbers]
     some = some[transactions.is_unfinished[some]]
@@ -293,7 +293,7 @@ def axis(capture: Any, first: datetime, last: datetime) -> TimeAxis | None:
 
 
 def _both_ends(rows: pa.RecordBatch) -> Ints:
-    transactions = Transactions(rows)
+    transactions = TransactionIndex(rows)
     return np.concatenate([transactions.began, transactions.ended])
 
 
@@ -302,11 +302,11 @@ def histogram(capture: Any, axis: TimeAxis, bins: int = 120, least_us: int = 1) 
     :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin in microseconds.
 
     At most ``bins`` bins of a round width of at least ``least_us`` microseconds cover the axis; transactions that began
-    outside have bins of the same width. Transactions without a time of begin are left out.
+    outside have bins of the same width. TransactionIndex without a time of begin are left out.
     """
     start, width = axis.bins(bins, least_us)
     rows = capture.rows("transactions", ("began_at", "ended_at", "outcome"))
-    counts = rows.fold(lambda batch: histogram_of(Transactions(batch), start, width), added)
+    counts = rows.fold(lambda batch: histogram_of(TransactionIndex(batch), start, width), added)
     cells = [
         {"began_at": time_of(start + number * width), "row": band, "transactions": times}
         for (number, band), times in sorted(counts.items())
@@ -314,7 +314,7 @@ def histogram(capture: Any, axis: TimeAxis, bins: int = 120, least_us: int = 1) 
     return cells, width
 
 
-def histogram_of(transactions: Transactions, start: int, width_us: int, numbers: Some = EVERY) -> Counter[Any]:
+def histogram_of(transactions: TransactionIndex, start: int, width_us: int, numbers: Some = EVERY) -> Counter[Any]:
     """The number of transactions by bin of their begin, from 0 at ``start``, and row of :data:`BANDS`. Merged by
     :func:`~cdcwb.analysis.change_counts.added`."""
     began, took = transactions.began[numbers], transactions.took[numbers]
@@ -339,7 +339,7 @@ def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
 
 
 def undone(capture: Any, limit: int = 50) -> list[Facts]:
-    """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
+    """TransactionIndex with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = capture.rows("changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
     result: list[Facts] = [
@@ -374,7 +374,7 @@ def _first(capture: Any, choose: Choose, until: datetime | None = None) -> list[
     end = NO_TIME if until is None else micros(until)
     rows = capture.rows("transactions", TRANSACTIONS.names)
     first = rows.fold(*chosen_by(choose, end, rows.schema))
-    return Transactions(first, end).records(np.arange(len(first)))
+    return TransactionIndex(first, end).records(np.arange(len(first)))
 
 
 def chosen_by(
@@ -383,7 +383,7 @@ def chosen_by(
     """The rows that ``choose`` selects: from each batch, then from the union of these."""
 
     def first(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.take(pa.array(choose(Transactions(batch, until))))
+        return batch.take(pa.array(choose(TransactionIndex(batch, until))))
 
     def merge(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return first(joined(parts, schema))

@@ -24,7 +24,7 @@ __all__ = [
     "Bar",
     "PositionScale",
     "Record",
-    "Span",
+    "TransactionBar",
     "assign_lanes",
     "extent",
     "fit",
@@ -83,7 +83,7 @@ class Bar(Protocol):
 
 
 @dataclass(slots=True)
-class Span:
+class TransactionBar:
     """One transaction on one axis, in units of that axis; ``marks`` are pairs of kind and coordinate."""
 
     record: Record
@@ -95,7 +95,7 @@ class Span:
     hover: list[str] = field(default_factory=list)
 
 
-def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
+def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[TransactionBar]:
     """Spans in microseconds since 1970. A transaction without times is left out."""
     known = [micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
     last = max(known, default=0) if capture_end is None else micros(capture_end)
@@ -105,7 +105,7 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
         if began is None and ended is None:
             continue
         start = micros(ended if began is None else began)
-        span = Span(row, start, start if ended is None else max(start, micros(ended)))
+        span = TransactionBar(row, start, start if ended is None else max(start, micros(ended)))
         missing = lacks(row)
         if began is None or missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
@@ -120,7 +120,7 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Span]:
     return spans
 
 
-def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
+def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[TransactionBar]:
     """Spans in units of the scale. A transaction without any position is left out."""
     spans = []
     for row in rows:
@@ -128,7 +128,7 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Span]:
         if first is None and end is None:
             continue
         start = scale.at(end if first is None else first)
-        span = Span(row, start, start if end is None else max(start, scale.at(end)))
+        span = TransactionBar(row, start, start if end is None else max(start, scale.at(end)))
         missing = lacks(row)
         if missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
@@ -174,7 +174,7 @@ def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
     return max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
 
 
-def lay_out(spans: list[Span], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
+def lay_out(spans: list[TransactionBar], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
     """Sets the drawn width and the lane of every span; returns the number of lanes, and the number of spans that are
     widened. ``axis``: the range of the time axis."""
     lanes = fit(spans, max(least_span, extent(spans, axis)) * least_share(len(spans)))
@@ -196,7 +196,7 @@ def fit(bars: Sequence[Bar], least: float) -> int:
     return max(lanes, default=-1) + 1
 
 
-def whole_seconds(spans: Sequence[Span]) -> bool:
+def whole_seconds(spans: Sequence[TransactionBar]) -> bool:
     """Whether no time has a fraction of a second."""
     times = [t for s in spans for t in (s.record["began_at"], s.record["ended_at"]) if t is not None]
     return all(time.microsecond == 0 for time in times)

@@ -24,7 +24,7 @@ from cdcwb.charts.spans import (
     STILL_OPEN,
     PositionScale,
     Record,
-    Span,
+    TransactionBar,
     lacks,
     lay_out,
     on_positions,
@@ -134,7 +134,9 @@ def timeline(
     return figure
 
 
-def _draw_time(figure: go.Figure, spans: list[Span], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
+def _draw_time(
+    figure: go.Figure, spans: list[TransactionBar], domain: list[float], lanes: int, axis: TimeAxis | None
+) -> None:
     _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
@@ -205,7 +207,7 @@ def _count_all(figure: go.Figure, totals: Mapping[str, int]) -> None:
             trace.name = f"{title} ({number.removesuffix(')')} of {count(names[title])} as bars)"
 
 
-def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
+def _time_title(spans: list[TransactionBar], axis: TimeAxis | None) -> str:
     """The title of the time axis with the days, because plotly writes them only below the first tick, which may be out
     of sight."""
     starts = [time_of(span.start) for span in spans]
@@ -217,7 +219,7 @@ def _time_title(spans: list[Span], axis: TimeAxis | None) -> str:
 
 
 def _draw_positions(
-    figure: go.Figure, spans: list[Span], scale: PositionScale, domain: list[float], lanes: int, name: str
+    figure: go.Figure, spans: list[TransactionBar], scale: PositionScale, domain: list[float], lanes: int, name: str
 ) -> None:
     _draw(figure, spans, name, POSITION_TEXT, float, float)
     places, texts = scale.ticks()
@@ -253,7 +255,9 @@ def _position_title(scale: PositionScale) -> str:
     return f"log position{of_days} ({scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''})"
 
 
-def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length: Any, coordinate: Any) -> None:
+def _draw(
+    figure: go.Figure, spans: list[TransactionBar], axis: str, template: str, length: Any, coordinate: Any
+) -> None:
     """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -303,7 +307,7 @@ def _draw(figure: go.Figure, spans: list[Span], axis: str, template: str, length
             )
 
 
-def _range(spans: list[Span], least: int) -> list[float]:
+def _range(spans: list[TransactionBar], least: int) -> list[float]:
     """The range of an axis: all bars, at least ``least`` units, with a margin for the markers at its ends."""
     low, high = min(s.start for s in spans), max(s.start + s.drawn for s in spans)
     margin = max((high - low) * 0.015, (least - (high - low)) / 2)
@@ -338,12 +342,12 @@ POSITION_TEXT: Final = (
     "<b>%{customdata[0]}</b> WORD%{customdata[5]}<br>log position %{customdata[1]}<br>to %{customdata[2]}"
     "<br>%{customdata[3]}<br>duration %{customdata[4]}<extra></extra>"
 )
-"""plotly's templates over :attr:`Span.hover`; WORD is replaced by the outcome."""
+"""plotly's templates over :attr:`TransactionBar.hover`; WORD is replaced by the outcome."""
 
 _TEXTS: Final = 1_500_000  # bytes of all hover texts together
 
 
-def tell(times: list[Span], places: list[Span], scale: PositionScale, unit: str) -> None:
+def tell(times: list[TransactionBar], places: list[TransactionBar], scale: PositionScale, unit: str) -> None:
     """Sets the hover texts of every span. Captured texts are shortened if their total would be too large for a page.
     ``unit`` is the unit of ``bytes`` (a value of OffsetUnit)."""
     whole = whole_seconds(times)
@@ -356,7 +360,7 @@ def tell(times: list[Span], places: list[Span], scale: PositionScale, unit: str)
             return
 
 
-def _time_hover(span: Span, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
+def _time_hover(span: TransactionBar, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
     row = span.record
     return [
         label(row["transaction_id"], 44 // cut),
@@ -373,7 +377,7 @@ def _time_hover(span: Span, whole_seconds_only: bool, cut: int, unit: str) -> li
     ]
 
 
-def _position_hover(span: Span, scale: PositionScale, cut: int) -> list[str]:
+def _position_hover(span: TransactionBar, scale: PositionScale, cut: int) -> list[str]:
     row = span.record
     used = span.end - span.start
     missing = lacks(row)
@@ -406,7 +410,7 @@ def _no_end(row: Record) -> str:
     return STILL_OPEN if row["outcome"] == Outcome.OPEN else NO_END_TIME
 
 
-def _duration(row: Record, span: Span, whole_seconds_only: bool) -> str:
+def _duration(row: Record, span: TransactionBar, whole_seconds_only: bool) -> str:
     if row["duration_us"] is None:
         if row["outcome"] == Outcome.OPEN and row["began_at"] is not None:
             return f"at least {duration(span.end - span.start)}"

@@ -36,7 +36,7 @@ __all__ = [
     "Changes",
     "Some",
     "TooManyChangesError",
-    "Transactions",
+    "TransactionIndex",
     "build_changes",
     "open_changes",
 ]
@@ -57,8 +57,8 @@ Some = Ints | slice
 EVERY: Final = slice(None)
 
 
-class Transactions:
-    """Transactions by number; ``rows`` are those of the model. Columns that are not used may be missing.
+class TransactionIndex:
+    """TransactionIndex by number; ``rows`` are those of the model. Columns that are not used may be missing.
 
     ``until``: when open ones end, in microseconds since 1970 UTC; NO_TIME if unknown. In an index transactions are in
     the order of their first records, and ``record`` is the number of the first record.
@@ -185,7 +185,7 @@ class Transactions:
     def records(self, numbers: Ints) -> list[dict[str, Any]]:
         """Rows of the model with ``rows`` (bytes, if offsets are rows), ``first_position`` (of the begin, else of the
         first record), ``duration_us``, ``changes_total``, and ``lasted_us`` (until ``until`` for open ones)."""
-        rows = Transactions(self.rows.take(pa.array(numbers)), self.until)
+        rows = TransactionIndex(self.rows.take(pa.array(numbers)), self.until)
         made = {
             "rows": rows.rows["bytes"],
             "first_position": rows.first_positions(),
@@ -318,7 +318,7 @@ def _opened(entry: Entry, records: RecordIndex) -> Changes:
     tables = entry.tables
     texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
     sets = tables["sets"]["columns"].to_pylist()
-    transactions = Transactions(tables["transactions"])
+    transactions = TransactionIndex(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
     numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
     return Changes(records, numbers, texts, sets, transactions)
@@ -337,7 +337,7 @@ class Changes(Headers):
         numbers: Mapping[str, npt.NDArray[Any]],
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
-        transactions: Transactions,
+        transactions: TransactionIndex,
     ) -> None:
         super().__init__(numbers, texts, sets)
         self.record_index = records

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.report.html import Entry, title_of, write_index
-from cdcwb.report.runner import Wanted, make_report, notebook_path, version
+from cdcwb.report.html import IndexEntry, title_of, write_index
+from cdcwb.report.runner import ReportRequest, make_report, notebook_path, version
 from cdcwb.report.suite import LESSON, Suite, members, run_suite, siblings_of
 from cdcwb.words import plural
 
@@ -61,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     of_each = len(names) if parsed.names else len(chosen)
     _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
     made = _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names)
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     failed: dict[str, str] = {}
     for label, suite in made.items():
-        if isinstance(suite, Entry):
+        if isinstance(suite, IndexEntry):
             entries.append(suite)
         elif isinstance(suite, Suite):
             entries += [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _reports(
     captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]
-) -> dict[str, Suite | Entry | str]:
+) -> dict[str, Suite | IndexEntry | str]:
     """The result of the lesson over the folder ``lesson`` (None: no lesson), which comes first, and of the suite of
     every capture, by the name of the capture; a sentence if it failed.
 
@@ -88,10 +88,10 @@ def _reports(
     """
     from cdcwb.report.kernel import Kernel
 
-    small = all(Wanted.of(path, "auto", None).small for _, path in captures)
-    made: dict[str, Suite | Entry | str] = {} if lesson is None else {LESSON: ""}
+    small = all(ReportRequest.of(path, "auto", None).small for _, path in captures)
+    made: dict[str, Suite | IndexEntry | str] = {} if lesson is None else {LESSON: ""}
     made |= {label: "" for label, _ in captures}
-    waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | Entry]]] = []
+    waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | IndexEntry]]] = []
     for label, path in reversed(captures):
         waiting.append((label, partial(_suite, path, to, label, names)))
     if lesson is not None:  # first, because it is short
@@ -122,9 +122,9 @@ def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kerne
     return run_suite(path, to / label, say=say, names=names, kernel=kernel, shared=to.absolute())
 
 
-def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> Entry:
+def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> IndexEntry:
     """The report ``start_here`` over the folder ``data``."""
-    notebook, wanted = notebook_path(LESSON), Wanted.of(data, "auto", None)
+    notebook, wanted = notebook_path(LESSON), ReportRequest.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     try:
         siblings = siblings_of(target.parent, target.parent, [notebook])
@@ -133,7 +133,9 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
         for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)
         raise
-    return Entry(title_of(report.executed), "", target.name, headline="Change data capture, and ten formats by hand")
+    return IndexEntry(
+        title_of(report.executed), "", target.name, headline="Change data capture, and ten formats by hand"
+    )
 
 
 def _side_by_side(captures: int) -> int:

@@ -32,7 +32,7 @@ __all__ = [
     "Headline",
     "Links",
     "Note",
-    "State",
+    "PanelState",
     "Table",
     "Verdict",
     "Widget",
@@ -166,7 +166,7 @@ Block: TypeAlias = Verdict | Headline | Note | Cards | Document | Widget | Table
 
 
 @dataclass(slots=True)
-class State:
+class PanelState:
     """The state of a panel of a live page besides the selection.
 
     ``brushed``: times were selected in its own figure, which still shows all times. ``window``: the times that its
@@ -188,10 +188,10 @@ class Answer:
     scripts. On a live page rows and points lead to their records by ``links``, and ``state`` is that of the panel.
     """
 
-    def __init__(self, title: str = "", links: Links | None = None, state: State | None = None) -> None:
+    def __init__(self, title: str = "", links: Links | None = None, state: PanelState | None = None) -> None:
         self.title = title
         self.links = links
-        self.state = state or State()
+        self.state = state or PanelState()
         self._display = page_display()
         self.headline = ""
         self.facts: dict[str, Any] = {}

@@ -36,8 +36,8 @@ from cdcwb.writing import write_text
 __all__ = [
     "CODE",
     "SIZE_LIMIT",
-    "Entry",
-    "Page",
+    "IndexEntry",
+    "PageInfo",
     "Siblings",
     "page",
     "policy",
@@ -61,7 +61,7 @@ _COMPLETE = 'document.documentElement.classList.add("complete");\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageInfo:
     """The content of head and foot of a report."""
 
     capture: str
@@ -82,7 +82,7 @@ class Siblings:
     """By the name of the notebook (``02_transactions``): title and address."""
 
 
-def page(notebook: Mapping[str, Any], about: Page, siblings: Siblings | None = None) -> str:
+def page(notebook: Mapping[str, Any], about: PageInfo, siblings: Siblings | None = None) -> str:
     """The HTML of an executed notebook: its markdown and outputs, and the code of cells with the tag ``show-code``.
     ``siblings``: the links to its suite; None: a standalone page.
 
@@ -303,7 +303,7 @@ _WORDS: Final = {"good": "OK", "warning": "Warning", "bad": "Error"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """One report in the index: ``file`` is its name in the folder of the index, ``headline`` its answer with its
     ``tone``. A guide has no ``capture``.
 
@@ -324,7 +324,7 @@ class Entry:
 
 def write_index(
     folder: Path,
-    entries: Sequence[Entry],
+    entries: Sequence[IndexEntry],
     made: datetime,
     version: str,
     broken: Sequence[str] = (),
@@ -335,7 +335,7 @@ def write_index(
     thresholds, ``failed`` those about failed reports, by name. Everything is escaped."""
     guides = [entry for entry in entries if not entry.capture]
     entries = [entry for entry in entries if entry.capture]
-    captures: dict[tuple[str, str], list[Entry]] = {}
+    captures: dict[tuple[str, str], list[IndexEntry]] = {}
     for entry in entries:
         captures.setdefault((entry.capture, str(PurePosixPath(entry.file).parent)), []).append(entry)
     about = {key: next((e for e in some if not e.answers and e.verdict), None) for key, some in captures.items()}
@@ -361,7 +361,9 @@ def write_index(
     return target
 
 
-def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions: Sequence[str]) -> dict[str, Any]:
+def _row(
+    folder: Path, entries: Sequence[IndexEntry], health: IndexEntry | None, questions: Sequence[str]
+) -> dict[str, Any]:
     """The row of a capture in the index. ``health``: the report about its health."""
     first = entries[0]
     cells = [_cell(_HEALTH, health, health or first, first.health, first.verdict, first.what)]
@@ -374,7 +376,7 @@ def _row(folder: Path, entries: Sequence[Entry], health: Entry | None, questions
 
 
 def _cell(
-    question: str, report: Entry | None, health: Entry | None, tone: str, text: str, more: str = ""
+    question: str, report: IndexEntry | None, health: IndexEntry | None, tone: str, text: str, more: str = ""
 ) -> dict[str, str | Markup] | None:
     """One cell of the index, with a link to ``report``. None: there is no such report."""
     if health is None:

@@ -28,7 +28,7 @@ __all__ = [
     "SHOWN",
     "SUMMARY",
     "THEMES",
-    "Page",
+    "OpenedCapture",
     "Parameters",
     "check_parameters",
     "check_target",
@@ -45,7 +45,7 @@ SUMMARY: Final = "summary.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class OpenedCapture:
     """The capture of a notebook.
 
     ``whole`` is all of it, ``part`` is ``whole`` with the filters of ``tables`` and times, ``capture`` is ``part`` with
@@ -61,7 +61,7 @@ class Page:
     health: Health
 
 
-def open_page(asked: Parameters, images: bool = False) -> Page:
+def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
     """Opens the capture of the parameters. ``images``: the notebook needs values, so changes are kept with images.
 
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
@@ -75,7 +75,9 @@ def open_page(asked: Parameters, images: bool = False) -> Page:
     return _page(asked, capture, part, snapshot, _summary(asked, snapshot, capture))
 
 
-def look_at(capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False) -> Page:
+def look_at(
+    capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False
+) -> OpenedCapture:
     """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
     the filters."""
     from cdcwb.analysis.frames import Snapshot
@@ -117,14 +119,16 @@ def limited(capture: Capture, asked: Parameters) -> Capture:
     return capture.filter(asked.tables or None, time_from=asked.time_from, time_to=asked.time_to)
 
 
-def _page(asked: Parameters, capture: Capture, part: Capture, snapshot: Snapshot, summary: dict[str, Any]) -> Page:
+def _page(
+    asked: Parameters, capture: Capture, part: Capture, snapshot: Snapshot, summary: dict[str, Any]
+) -> OpenedCapture:
     from cdcwb.analysis.contents import readers
 
     show.read_by(readers(capture, asked.options))
     times = (summary["first_time"], summary["last_time"])
     first, last = (None if time is None else datetime.fromisoformat(time) for time in times)
     show_times_in(asked.zone, asked.time_zone, first, last)
-    return Page(asked, capture, part, snapshot, summary, health(summary))
+    return OpenedCapture(asked, capture, part, snapshot, summary, health(summary))
 
 
 def _location_of(capture: Capture) -> str:

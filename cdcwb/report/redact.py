@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.formats.dissector import TableRequest
 
-__all__ = ["REDACTED", "Redacted", "Target", "check_known", "check_names", "redact", "targets"]
+__all__ = ["REDACTED", "Redacted", "RedactedColumn", "check_known", "check_names", "redact", "targets"]
 
 REDACTED: Final = "[redacted]"
 
@@ -52,7 +52,7 @@ _PLAIN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RedactedColumn:
     """A column to redact, as the capture spells it: ``table`` is ``schema.table``, or ``table``."""
 
     table: str
@@ -68,13 +68,13 @@ def check_names(names: Iterable[str]) -> list[str]:
     ]
 
 
-def targets(capture: Capture, names: Sequence[str]) -> list[Target]:
+def targets(capture: Capture, names: Sequence[str]) -> list[RedactedColumn]:
     """The columns of a capture that ``schema.table.column`` or ``table.column`` name; case is ignored.
 
     Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted.
     """
     known = _columns(capture)
-    matches: list[Target] = []
+    matches: list[RedactedColumn] = []
     wrong: list[str] = []
     for name in names:
         matching = [target for target in known if name.lower() in _spellings(target)]
@@ -112,12 +112,12 @@ def redact(capture: Capture, names: Sequence[str]) -> Capture:
     return capture.within(lambda tables: Redacted(tables, targets(capture, names))) if names else capture
 
 
-def _spellings(target: Target) -> set[str]:
+def _spellings(target: RedactedColumn) -> set[str]:
     """The names of a column: with its schema, and without."""
     return {f"{target.table}.{target.column}".lower(), f"{target.table.rpartition('.')[2]}.{target.column}".lower()}
 
 
-def _columns(capture: Capture) -> list[Target]:
+def _columns(capture: Capture) -> list[RedactedColumn]:
     """All columns of all tables, from versions and from images, which may have columns that no version has."""
     from pyspark.sql import functions as F
 
@@ -127,13 +127,13 @@ def _columns(capture: Capture) -> list[Target]:
     images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
     captured = capture.events.select(table_label().alias("table"), F.explode(F.concat(*images)).alias("column"))
     rows = versions.unionByName(captured).where(F.col("table").isNotNull()).distinct().collect()
-    return sorted((Target(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column))
+    return sorted((RedactedColumn(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column))
 
 
 class Redacted(Part):
     """Tables without the values of some columns. NULL stays NULL."""
 
-    def __init__(self, tables: Tables, columns: Sequence[Target]) -> None:
+    def __init__(self, tables: Tables, columns: Sequence[RedactedColumn]) -> None:
         super().__init__(tables)
         self._columns = columns
         self._secret = secrets.token_hex(32)

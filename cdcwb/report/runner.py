@@ -24,7 +24,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
-from cdcwb.report.html import Page, Siblings, page
+from cdcwb.report.html import PageInfo, Siblings, page
 from cdcwb.small import is_small
 from cdcwb.words import joined, size, visible
 from cdcwb.writing import write_text
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
 __all__ = [
-    "Opened",
+    "CaptureArguments",
     "Report",
-    "Wanted",
+    "ReportRequest",
     "check_page",
     "execute",
     "keep",
@@ -108,7 +108,7 @@ def run_report(
 
     notebook = notebook_path(name)
     target = Path(to).expanduser().absolute()
-    wanted = Wanted.of(path, format, options, redact, target_of(parameters))
+    wanted = ReportRequest.of(path, format, options, redact, target_of(parameters))
     values = dict(parameters or {})
     with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
@@ -127,14 +127,14 @@ def check_page(target: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class CaptureArguments:
     """The capture that a notebook opens: path, format and reader options as its parameters, and the ``target`` that it
     is compared with."""
 
     path: str
     format: str
     options: str
-    target: Opened | None = None
+    target: CaptureArguments | None = None
 
     def parameters(self, notebook: Path) -> dict[str, str]:
         """The values of the parameters that a notebook has."""
@@ -146,16 +146,16 @@ class Opened:
         return {name: value for name, value in own.items() if name in known}
 
 
-def target_of(parameters: Mapping[str, Any] | None) -> Opened | None:
+def target_of(parameters: Mapping[str, Any] | None) -> CaptureArguments | None:
     """The capture to compare with that the parameters of a notebook name; its path is absolute."""
     path, format, options = ((parameters or {}).get(name, "") for name in _TARGETS)
     with suppress(TypeError, ValueError):  # what is not JSON is refused by check_target
         options = json.dumps(without_login(json.loads(options or "{}")))
-    return Opened(absolute(path), format or "auto", options) if path else None
+    return CaptureArguments(absolute(path), format or "auto", options) if path else None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReportRequest:
     """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
     columns ``redact`` are not to be in the report. ``target``: the capture that it is compared with."""
 
@@ -164,7 +164,7 @@ class Wanted:
     format: str
     options: dict[str, Any]
     redact: tuple[str, ...] = ()
-    target: Opened | None = None
+    target: CaptureArguments | None = None
 
     @classmethod
     def of(
@@ -173,8 +173,8 @@ class Wanted:
         format: str,
         options: Mapping[str, Any] | None,
         redact: Sequence[str] = (),
-        target: Opened | None = None,
-    ) -> Wanted:
+        target: CaptureArguments | None = None,
+    ) -> ReportRequest:
         """The capture of the arguments of a report."""
         location = absolute(path)
         name = str(path) if target is None else joined([str(path), target.path])
@@ -194,13 +194,13 @@ class Wanted:
         return is_small([path for path, _, _ in self.captures])
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> CaptureArguments:
         """The capture itself."""
-        return Opened(self.path, self.format, json.dumps(self.options), self.target)
+        return CaptureArguments(self.path, self.format, json.dumps(self.options), self.target)
 
 
 @dataclass(frozen=True, slots=True)
-class _Redacted(Page):
+class _Redacted(PageInfo):
     """The head of a redacted report."""
 
     redacted: tuple[str, ...] = ()
@@ -213,7 +213,7 @@ class Report:
     target: Path
     facts: dict[str, Any]
     executed: NotebookNode
-    about: Page
+    about: PageInfo
 
     def write(self, siblings: Siblings | None = None) -> int:
         """Writes the page, and returns its size in bytes. Raises CaptureError if it cannot be written."""
@@ -224,8 +224,8 @@ class Report:
 
 def make_report(
     notebook: Path,
-    wanted: Wanted,
-    opened: Opened,
+    wanted: ReportRequest,
+    opened: CaptureArguments,
     target: Path,
     parameters: Mapping[str, Any],
     say: Callable[[str], None],
@@ -256,7 +256,9 @@ def make_report(
     return report
 
 
-def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> Opened:
+def keep(
+    wanted: ReportRequest, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]
+) -> CaptureArguments:
     """Saves the captures for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
     import nbformat
 
@@ -269,7 +271,7 @@ def keep(wanted: Wanted, kernel: Kernel, folder: Path, shared: Path, say: Callab
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
     answer = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
-    source, *target = (Opened(path, "auto", "{}") for path in answer)
+    source, *target = (CaptureArguments(path, "auto", "{}") for path in answer)
     return replace(source, target=next(iter(target), None))
 
 

@@ -32,8 +32,8 @@ __all__ = [
     "MOST_FIELDS",
     "NOTHING",
     "STYLE",
+    "ByteRun",
     "Lead",
-    "Part",
     "asset",
     "block_html",
     "cards_html",
@@ -488,7 +488,7 @@ _MEANING: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ByteRun:
     """A run of bytes of a record. ``number`` (from 1) is that of its ``field``; None: bytes without a field (brackets,
     white space, fields that were left out)."""
 
@@ -498,22 +498,22 @@ class Part:
     field: Field
 
 
-def parts(root: Field, skip: Collection[str] = ()) -> list[Part]:
+def parts(root: Field, skip: Collection[str] = ()) -> list[ByteRun]:
     """The bytes of a record in order, each once; fields with bytes and without children are numbered.
 
     ``skip``: names of fields that get no number, nor do their children.
     """
-    result: list[Part] = []
+    result: list[ByteRun] = []
     at = number = 0
     for leaf, skipped in _leaves(root, frozenset(skip), False):
         if leaf.offset > at:  # bytes of no leaf
-            result.append(Part(at, root.raw[at : leaf.offset], None, root))
+            result.append(ByteRun(at, root.raw[at : leaf.offset], None, root))
         plain = skipped or leaf.quiet or leaf.name in _BRACKETS or number >= MOST_FIELDS
         number += not plain
-        result.append(Part(leaf.offset, leaf.raw, None if plain else number, leaf))
+        result.append(ByteRun(leaf.offset, leaf.raw, None if plain else number, leaf))
         at = leaf.offset + leaf.length
     if at < root.length:
-        result.append(Part(at, root.raw[at:], None, root))
+        result.append(ByteRun(at, root.raw[at:], None, root))
     return result
 
 
@@ -565,13 +565,13 @@ def _byte_class(number: int) -> str:
     return f"f n{number} c{number % _COLOURS}"
 
 
-def _title(part: Part) -> str:
+def _title(part: ByteRun) -> str:
     last = part.offset + len(part.raw) - 1
     where = f"bytes {part.offset} to {last}" if last > part.offset else f"byte {part.offset}"
     return escape(f"{visible(part.field.name, 80)}: {where}", quote=True)
 
 
-def _run_text(part: Part) -> str:
+def _run_text(part: ByteRun) -> str:
     """A run as text, line ends kept."""
     lines = part.raw.decode("utf-8", "backslashreplace").split("\n")
     text = "\n".join(escape(visible(line, MOST_BYTES)) if line else "" for line in lines)
@@ -580,7 +580,7 @@ def _run_text(part: Part) -> str:
     return f'<span class="{_byte_class(part.number)}" title="{_title(part)}"><b>{part.number}</b>{text}</span>'
 
 
-def _groups(root: Field, shown: Sequence[Part]) -> Iterator[str]:
+def _groups(root: Field, shown: Sequence[ByteRun]) -> Iterator[str]:
     """The runs in hex, those of each group of the record in a line of their own."""
     for group in root.children or (root,):
         inside = [part for part in shown if group.offset <= part.offset < group.offset + max(1, group.length)]
@@ -591,14 +591,14 @@ def _groups(root: Field, shown: Sequence[Part]) -> Iterator[str]:
         yield f"<div><h4>{escape(visible(group.name, 60))}<small>{size}</small></h4><p>{runs}</p></div>"
 
 
-def _hex(part: Part) -> str:
+def _hex(part: ByteRun) -> str:
     text = part.raw.hex(" ")
     if part.number is None:
         return f'<span class="plain">{text}</span>'
     return f'<span class="{_byte_class(part.number)}" title="{_title(part)}"><b>{part.number}</b>{text}</span>'
 
 
-def _table(root: Field, numbered: Sequence[Part]) -> str:
+def _table(root: Field, numbered: Sequence[ByteRun]) -> str:
     """The numbered fields in order, under their groups."""
     by_field = {id(part.field): part for part in numbered}
     rows = "".join(_rows(root, by_field, 0))
@@ -607,7 +607,7 @@ def _table(root: Field, numbered: Sequence[Part]) -> str:
     return f'<div class="cdcwb-scroll">{table}</div>'
 
 
-def _rows(field: Field, by_field: dict[int, Part], depth: int) -> Iterator[str]:
+def _rows(field: Field, by_field: dict[int, ByteRun], depth: int) -> Iterator[str]:
     part = by_field.get(id(field))
     if part is not None:
         number = part.number or 0

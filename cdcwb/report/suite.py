@@ -23,12 +23,12 @@ from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import check_capture
 from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
-from cdcwb.report.html import Entry, Siblings, title_of, write_index, write_scripts
+from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import check_parameters, check_target
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
     Report,
-    Wanted,
+    ReportRequest,
     check_page,
     keep,
     make_report,
@@ -61,7 +61,7 @@ class Suite:
 
     facts: dict[str, dict[str, Any]]
     failed: dict[str, str]
-    entries: list[Entry]
+    entries: list[IndexEntry]
     judgement: Judgement
 
 
@@ -113,12 +113,12 @@ def run_suite(
             return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
     folder = Path(to).expanduser().absolute()
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
-    wanted = Wanted.of(path, format, options, redact, target_of(parameters))
+    wanted = ReportRequest.of(path, format, options, redact, target_of(parameters))
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     reports: dict[str, Report] = {}
     with (
         tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
@@ -215,7 +215,7 @@ def check_wanted(
             if options or format not in ("", "auto"):
                 wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
         else:
-            for one in Wanted.of(path, format, options, redact, target_of(merged)).captures:
+            for one in ReportRequest.of(path, format, options, redact, target_of(merged)).captures:
                 check_capture(*one)
     except CaptureError as error:
         failure = error
@@ -238,9 +238,9 @@ def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
     return {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
 
 
-def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> Entry:
+def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> IndexEntry:
     """The entry of a report in the index."""
-    return Entry(
+    return IndexEntry(
         facts.get("title", name),
         capture,
         file,

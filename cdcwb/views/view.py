@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cdcwb.charts.theme import INK, limit_time
 from cdcwb.errors import OptionError
 from cdcwb.report import show
-from cdcwb.report.answer import Answer, Links, State
+from cdcwb.report.answer import Answer, Links, PanelState
 from cdcwb.time_axis import time_of
 from cdcwb.views.bench import Bench
 from cdcwb.words import local, page_display, shown_as
@@ -73,7 +73,7 @@ class Panel:
         """Its title and how it is drawn live (:func:`cdcwb.views.pages.page.panel`)."""
         return getattr(self.page, self.name)
 
-    def ask(self, bench: Bench, state: State | None = None) -> Answer:
+    def ask(self, bench: Bench, state: PanelState | None = None) -> Answer:
         """The answer for the selection."""
         page = bench.page(self.page)
         answer = page.answer(self.about.title, state)

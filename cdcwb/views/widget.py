@@ -26,7 +26,7 @@ from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
-from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, Headline, Note, State, Table, Widget
+from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, Headline, Note, PanelState, Table, Widget
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import Panel, View
 from cdcwb.words import moment, shown_as, time_on_axis
@@ -91,7 +91,7 @@ class PageWidget(anywidget.AnyWidget):
         super().__init__(about=about | {"plotly": _plotly().model_id, "dark": DARK})
         self._display = view.display
         self._panels: dict[str, Panel] = {panel.key: panel for panel in view.panels}
-        self._states = {name: State() for name in self._panels}
+        self._states = {name: PanelState() for name in self._panels}
         self._answers: dict[str, Answer] = {}
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)

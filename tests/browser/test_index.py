@@ -10,7 +10,7 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from cdcwb.report.html import Entry, now, write_index
+from cdcwb.report.html import IndexEntry, now, write_index
 from tests.browser.chrome import errors, opened, requests, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\">"
@@ -46,7 +46,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / capture / f"{name}.html").write_text(f"<title>{title}</title>")
             about = ("What it is.", verdict, answers["01_capture"][1])
             place = f"{capture}/{name}.html"
-            entries.append(Entry(title, capture, place, tone, said, *about, answers=name != "01_capture"))
+            entries.append(IndexEntry(title, capture, place, tone, said, *about, answers=name != "01_capture"))
     return write_index(folder, entries, now(), "0")
 
 

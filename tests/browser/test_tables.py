@@ -23,12 +23,12 @@ from selenium.webdriver.remote.webelement import WebElement
 from cdcwb.charts import theme
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
-from cdcwb.report.html import Page, page
+from cdcwb.report.html import PageInfo, page
 from cdcwb.report.suite import siblings_of
 from cdcwb.writing import write_text
 from tests.browser.chrome import errors, opened, requests, settled, waiting, without_script
 
-ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
+ABOUT = PageInfo("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
 START = datetime(2026, 2, 3, 8, 0, tzinfo=UTC)
 HEADINGS = {
     "name": "name",
@@ -67,7 +67,7 @@ def content(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     show.put_blocks(answer)
     show.read_by({})
     shown = [{"output_type": "display_data", "data": data, "metadata": {}} for data in outputs]
-    cells = [{"cell_type": "markdown", "source": "# Page\n\n## Longest"}]
+    cells = [{"cell_type": "markdown", "source": "# PageInfo\n\n## Longest"}]
     return {"cells": [*cells, {"cell_type": "code", "source": "", "outputs": shown}]}
 
 

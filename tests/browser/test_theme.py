@@ -13,11 +13,11 @@ import pytest
 from selenium.webdriver import Chrome
 
 from cdcwb.charts import theme
-from cdcwb.report.html import Page, page
+from cdcwb.report.html import PageInfo, page
 from cdcwb.report.show import FIGURE_MIME, STYLE
 from tests.browser.chrome import errors, opened, settled, waiting
 
-ABOUT = Page("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
+ABOUT = PageInfo("capture", datetime(2026, 3, 23, tzinfo=UTC), "02_transactions", "1")
 PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 33)"}
 INK = {"light": "rgb(31, 41, 51)", "dark": "rgb(228, 233, 238)"}
 
@@ -35,7 +35,7 @@ def written(folder: Path, asked: str) -> Path:
         {"output_type": "display_data", "data": {"text/html": ""}, "metadata": {"cdcwb": STYLE, "theme": asked}},
         {"output_type": "display_data", "data": {FIGURE_MIME: content}, "metadata": {}},
     ]
-    cells = [{"cell_type": "markdown", "source": "# Page"}, {"cell_type": "code", "source": "", "outputs": outputs}]
+    cells = [{"cell_type": "markdown", "source": "# PageInfo"}, {"cell_type": "code", "source": "", "outputs": outputs}]
     place = folder / f"{asked}.html"
     place.write_text(page({"cells": cells}, ABOUT), encoding="utf-8")
     return place

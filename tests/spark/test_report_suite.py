@@ -20,7 +20,7 @@ from cdcwb.errors import OptionError
 from cdcwb.opening import open_small
 from cdcwb.report.opening import check_parameters
 from cdcwb.report.prepare import keep
-from cdcwb.report.redact import REDACTED, Redacted, Target, redact, targets
+from cdcwb.report.redact import REDACTED, Redacted, RedactedColumn, redact, targets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,7 +184,7 @@ def test_headers_are_kept_of_rows_of_other_tables_alone(spark: SparkSession) -> 
     schema = from_arrow_schema(model.EVENTS)
     frame = spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
     tables: Any = SimpleNamespace(format=SimpleNamespace(name="goldengate"), events=lambda _: frame)
-    found = Redacted(tables, [Target("HR.EMP", "NAME")]).events(True).orderBy("offset").collect()
+    found = Redacted(tables, [RedactedColumn("HR.EMP", "NAME")]).events(True).orderBy("offset").collect()
     assert [row.headers for row in found] == [{}, {}, headers, {}, {}]
     assert found[0].after["CITY"] == "Graben"
     assert found[2].after == {"NAME": "Piet Holm"}
@@ -192,7 +192,7 @@ def test_headers_are_kept_of_rows_of_other_tables_alone(spark: SparkSession) -> 
 
 def test_columns_are_found_whatever_their_case_and_with_or_without_schema() -> None:
     live = opened("goldengate")
-    wanted = [Target("shop.customer", SECRET)]
+    wanted = [RedactedColumn("shop.customer", SECRET)]
     assert targets(live, ["SHOP.Customer.FULL_NAME"]) == targets(live, ["customer.full_name"]) == wanted
 
 

@@ -22,7 +22,7 @@ from cdcwb.analysis import concurrency
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import added
 from cdcwb.dataset import LocalRows
-from cdcwb.index.changes import Transactions
+from cdcwb.index.changes import TransactionIndex
 from cdcwb.model import TRANSACTIONS, Completeness
 from cdcwb.time_axis import micros, time_of
 
@@ -93,7 +93,7 @@ def first_position(row: Row) -> str | None:
 
 @given(transactions(), SOME)
 def test_the_overview_counts_every_transaction(rows: list[Row], how: random.Random) -> None:
-    found = fold(cut(rows, how), lambda batch: ask.overview_of(Transactions(batch)), ask.merged_overviews, how)
+    found = fold(cut(rows, how), lambda batch: ask.overview_of(TransactionIndex(batch)), ask.merged_overviews, how)
     times = [row[name] for row in rows for name in ("began_at", "ended_at") if row[name] is not None]
     positions = [one for row in rows for one in (first_position(row), row["end_position"]) if one is not None]
     outcomes, states = Counter(row["outcome"] for row in rows), Counter(row["completeness"] for row in rows)
@@ -152,7 +152,9 @@ def _descending(value: int | None) -> tuple[bool, int]:
 @given(transactions(), SOME, st.sampled_from([1, 3, 1_000_000]))
 def test_every_transaction_with_a_begin_is_in_one_cell(rows: list[Row], how: random.Random, width: int) -> None:
     since = START + timedelta(microseconds=7)
-    found = fold(cut(rows, how), lambda batch: ask.histogram_of(Transactions(batch), micros(since), width), added, how)
+    found = fold(
+        cut(rows, how), lambda batch: ask.histogram_of(TransactionIndex(batch), micros(since), width), added, how
+    )
     expected: Counter[tuple[int, str]] = Counter()
     for row in rows:
         if row["began_at"] is not None:
@@ -168,10 +170,10 @@ def test_every_transaction_with_a_begin_is_in_one_cell(rows: list[Row], how: ran
 
 @given(transactions(), SOME, st.integers(1, 12))
 def test_as_many_are_open_as_at_any_begin(rows: list[Row], how: random.Random, pieces: int) -> None:
-    whole = Transactions(pa.RecordBatch.from_pylist(rows, TRANSACTIONS))
+    whole = TransactionIndex(pa.RecordBatch.from_pylist(rows, TRANSACTIONS))
     start, end = whole.span or (0, 0)
     width = max(1, -(-(end - start + 1) // pieces))
-    steps = [concurrency.steps_of(Transactions(batch), start, end) for batch in cut(rows, how)]
+    steps = [concurrency.steps_of(TransactionIndex(batch), start, end) for batch in cut(rows, how)]
     numbers: Counter[tuple[Any, Any]] = Counter()
     for batch in steps:
         for row in batch.to_pylist():

@@ -16,8 +16,8 @@ ROLES: Final = {
     "Version",  # one version of a table
 }
 REPEATED: Final = {
-    "Checked", "Drift", "Entry", "Filters", "Page", "Rows", "Snapshot", "Source", "Span", "State", "Step", "Stretch",
-    "Target", "Transactions", "Wanted", "_Counted", "_Move",
+    "Checked", "Drift", "Filters", "Rows", "Snapshot", "Source", "Wanted", "Step", "Stretch",
+    "_Counted", "_Move",
 }  # fmt: skip
 """Names that still have several meanings. The list only gets shorter."""
 

@@ -18,7 +18,7 @@ from cdcwb.report.facts import MIME
 from cdcwb.report.html import (
     CODE,
     SIZE_LIMIT,
-    Entry,
+    IndexEntry,
     Page,
     Siblings,
     page,
@@ -178,13 +178,13 @@ def cells(html: str) -> list[list[str]]:
 
 
 def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None:
-    def entry(capture: str, name: str, title: str, *said: str, answers: bool = True) -> Entry:
+    def entry(capture: str, name: str, title: str, *said: str, answers: bool = True) -> IndexEntry:
         file = tmp_path / capture / f"{name}.html"
         file.parent.mkdir(exist_ok=True)
         file.write_text("x" * 500)
         tone, headline = said
         health = (f"A capture {capture}.", "Issues found: 1 error.", "bad")
-        return Entry(title, capture, f"{capture}/{name}.html", tone, headline, *health, answers=answers)
+        return IndexEntry(title, capture, f"{capture}/{name}.html", tone, headline, *health, answers=answers)
 
     entries = [
         entry("one", "02_transactions", "Transactions", "good", "All 5 transactions committed"),
@@ -217,7 +217,7 @@ def test_the_index_is_a_matrix_of_captures_and_questions(tmp_path: Path) -> None
 
 def test_the_index_escapes_what_was_captured_and_runs_its_own_script_only(tmp_path: Path) -> None:
     (tmp_path / "a#b c.html").write_text("x" * 1234)
-    entry = Entry("T<i>", HOSTILE, "a#b c.html", "bad", "Needs a <look>.", "<u>", HOSTILE, "bad")
+    entry = IndexEntry("T<i>", HOSTILE, "a#b c.html", "bad", "Needs a <look>.", "<u>", HOSTILE, "bad")
     html = write_index(tmp_path, [entry], ABOUT.made, "0.1.0", ["<b>"], {HOSTILE: HOSTILE}).read_text()
     assert 'href="a%23b%20c.html"' in html
     (script,) = re.findall(r"<script.*?</script>", html, re.DOTALL)
@@ -242,9 +242,9 @@ def test_code_is_on_the_page_where_the_cell_is_tagged() -> None:
 
 
 def test_a_guide_is_a_line_above_the_matrix(tmp_path: Path) -> None:
-    guide = Entry("Start here", "", "00.html", headline="All <formats>")
+    guide = IndexEntry("Start here", "", "00.html", headline="All <formats>")
     (tmp_path / "02.html").touch()
-    one = Entry("Transactions", "data/gbase8s", "02.html", "good", "All committed")
+    one = IndexEntry("Transactions", "data/gbase8s", "02.html", "good", "All committed")
     html = write_index(tmp_path, [guide, one], ABOUT.made, "0").read_text()
     line, matrix = html[html.index('<nav class="guide"') :].split("</nav>", 1)
     assert re.findall(r'<a href="([^"]+)">([^<]+)</a>', line) == [("00.html", "Start here")]
@@ -255,7 +255,7 @@ def test_a_guide_is_a_line_above_the_matrix(tmp_path: Path) -> None:
 def test_a_long_word_is_broken_after_a_separator_only(tmp_path: Path) -> None:
     (tmp_path / "05.html").touch()
     said = "the option keys=schema.table:column+column names <them>"
-    html = write_index(tmp_path, [Entry("XDS", "data", "05.html", "", said)], ABOUT.made, "0").read_text()
+    html = write_index(tmp_path, [IndexEntry("XDS", "data", "05.html", "", said)], ABOUT.made, "0").read_text()
     assert "keys=<wbr>schema.<wbr>table:<wbr>column+<wbr>column names &lt;them&gt;" in html
 
 

@@ -13,8 +13,8 @@ import pytest
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report import notebooks, run_suite, suite
-from cdcwb.report.html import Page, now
-from cdcwb.report.runner import Opened, Report, Wanted
+from cdcwb.report.html import PageInfo, now
+from cdcwb.report.runner import CaptureArguments, Report, ReportRequest
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS: dict[str, dict[str, Any]] = {
@@ -27,28 +27,34 @@ class Made:
     """What stands in the place of notebooks: the facts they would record, and what they were given."""
 
     def __init__(self, folder: Path) -> None:
-        self.given: list[tuple[str, Opened, dict[str, Any]]] = []
+        self.given: list[tuple[str, CaptureArguments, dict[str, Any]]] = []
         self.failing: tuple[str, ...] = ()
         self.redacted: tuple[str, ...] = ()
-        self.wanted: list[Wanted] = []
+        self.wanted: list[ReportRequest] = []
         for name in (*FACTS, "explore", "start_here"):
             title = [{"cell_type": "markdown", "source": f"# {name.capitalize()}"}]
             (folder / f"{name}.ipynb").write_text(json.dumps({"cells": title}))
 
-    def keep(self, wanted: Wanted, *_: Any) -> Opened:
+    def keep(self, wanted: ReportRequest, *_: Any) -> CaptureArguments:
         self.redacted = wanted.redact
         self.wanted.append(wanted)
-        return Opened("/kept", "auto", "{}")
+        return CaptureArguments("/kept", "auto", "{}")
 
     def make(
-        self, notebook: Path, wanted: Wanted, opened: Opened, target: Path, given: dict[str, Any], *rest: Any
+        self,
+        notebook: Path,
+        wanted: ReportRequest,
+        opened: CaptureArguments,
+        target: Path,
+        given: dict[str, Any],
+        *rest: Any,
     ) -> Report:
         self.given.append((notebook.stem, opened, given))
         if notebook.stem in self.failing:
             raise CaptureError("the notebook stopped")
         target.parent.mkdir(exist_ok=True, parents=True)
         content: Any = json.loads(notebook.read_text()) | {"metadata": {}}
-        report = Report(target, FACTS[notebook.stem], content, Page(wanted.name, now(), notebook.stem, "1"))
+        report = Report(target, FACTS[notebook.stem], content, PageInfo(wanted.name, now(), notebook.stem, "1"))
         report.write(rest[-1])
         target.with_suffix(".json").write_text(json.dumps(FACTS[notebook.stem]))
         return report
@@ -81,7 +87,7 @@ def test_the_suite_is_every_notebook_that_is_about_a_capture_and_needs_no_one() 
 def test_every_notebook_opens_what_was_kept_and_gets_the_parameters_it_has(made: Made, tmp_path: Path) -> None:
     said: list[str] = []
     run_suite(tmp_path, tmp_path / "out", parameters={"tables": ["a"]}, say=said.append)
-    kept = Opened("/kept", "auto", "{}")
+    kept = CaptureArguments("/kept", "auto", "{}")
     assert made.given == [("change_masks", kept, {}), ("transactions", kept, {"tables": ["a"]})]
     assert "change_masks has no parameter 'tables' and goes without" in said
 

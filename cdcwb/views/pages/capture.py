@@ -25,8 +25,7 @@ from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, size, tally, time_on_axis
 
 if TYPE_CHECKING:
-    from cdcwb.report.opening import Page as Opened
-    from cdcwb.report.opening import Parameters
+    from cdcwb.report.opening import OpenedCapture, Parameters
 
 __all__ = [
     "CapturePage",
@@ -50,7 +49,7 @@ class CapturePage(Page):
     notebook: ClassVar[str] = "capture"
     shows_health: ClassVar[bool] = True
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedCapture) -> None:
         super().__init__(opened)
         times = [self.summary.get(name) for name in ("first_time", "last_time")]
         self.first, self.last = (datetime.fromisoformat(time) if time else None for time in times)

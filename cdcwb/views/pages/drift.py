@@ -17,7 +17,7 @@ from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, plural, tally
 
 if TYPE_CHECKING:
-    from cdcwb.report.opening import Page as Opened
+    from cdcwb.report.opening import OpenedCapture
 
 __all__ = ["Drift"]
 
@@ -57,7 +57,7 @@ class Drift(Page):
     notebook: ClassVar[str] = "schema_drift"
     images: ClassVar[bool] = True
 
-    def __init__(self, opened: Opened, table: str = "", old_version: str = "", new_version: str = "") -> None:
+    def __init__(self, opened: OpenedCapture, table: str = "", old_version: str = "", new_version: str = "") -> None:
         super().__init__(opened)
         self.drift = drift(self.capture)
         self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)

@@ -19,7 +19,7 @@ from cdcwb.words import count, plural
 from cdcwb.xds.changes import NO_KEY
 
 if TYPE_CHECKING:
-    from cdcwb.report.opening import Page as Opened
+    from cdcwb.report.opening import OpenedCapture
     from cdcwb.xds import Settings
 
 __all__ = ["EventLog"]
@@ -42,7 +42,9 @@ class EventLog(Page):
     title: ClassVar[str] = "Event log and XDS"
     notebook: ClassVar[str] = "event_log_xds"
 
-    def __init__(self, opened: Opened, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, opened: OpenedCapture, snapshot: str = "auto", infer_keys: bool = False, **settings: Any
+    ) -> None:
         self.settings = read_settings(**settings)
         self.tables_now = snapshot_files(snapshot, opened.asked.shown)
         super().__init__(opened)

@@ -27,10 +27,9 @@ from cdcwb.index.selected import TIME
 from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
-from cdcwb.report.answer import Answer, Links, State
+from cdcwb.report.answer import Answer, Links, PanelState
 from cdcwb.report.facts import headline, is_answered, stored
-from cdcwb.report.opening import Page as Opened
-from cdcwb.report.opening import Parameters, look_at
+from cdcwb.report.opening import OpenedCapture, Parameters, look_at
 from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
@@ -107,7 +106,7 @@ class Page:
     bench: Bench | None = None
     """The views whose selection the page is about; None for the page of a notebook."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenedCapture) -> None:
         self.opened = opened
         self.asked = opened.asked
         self.capture: Any = opened.capture
@@ -155,10 +154,10 @@ class Page:
         asked = Parameters(path="", format=selected.format, options={}, limits=list(filter(None, limits)), **times)
         page = cls.__new__(cls)
         page.bench = bench
-        page.__init__(Opened(asked, bench.capture, selected, selected, {}, cast(Any, None)))  # type: ignore[misc]
+        page.__init__(OpenedCapture(asked, bench.capture, selected, selected, {}, cast(Any, None)))  # type: ignore[misc]
         return page
 
-    def answer(self, title: str, state: State | None = None) -> Answer:
+    def answer(self, title: str, state: PanelState | None = None) -> Answer:
         """An empty answer of the page; ``state``: of a panel of a live page."""
         return Answer(title, self.links, state)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from cdcwb.capture import Capture
-    from cdcwb.report.opening import Page as Opened
+    from cdcwb.report.opening import OpenedCapture
     from cdcwb.views.bench import Bench
 
 __all__ = [
@@ -195,7 +195,7 @@ class Replay(Page):
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedCapture,
         target: Capture | str = "",
         target_format: str = "auto",
         target_options: str = "{}",
@@ -459,7 +459,7 @@ class History(Page):
     notebook: ClassVar[str] = "history"
     images: ClassVar[bool] = True
 
-    def __init__(self, opened: Opened, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
+    def __init__(self, opened: OpenedCapture, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
         super().__init__(opened)
         text = key if isinstance(key, str) else json.dumps(dict(key))
         self.wanted = _ask(self.capture, (), table, "", "", text, "{}")

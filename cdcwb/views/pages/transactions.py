@@ -23,7 +23,7 @@ from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second
 
 if TYPE_CHECKING:
-    from cdcwb.report.opening import Page as Opened
+    from cdcwb.report.opening import OpenedCapture
     from cdcwb.time_axis import TimeAxis
 
 __all__ = ["Transactions"]
@@ -49,7 +49,7 @@ class Transactions(Page):
     title: ClassVar[str] = "Transactions"
     notebook: ClassVar[str] = "transactions"
 
-    def __init__(self, opened: Opened, **wanted: Any) -> None:
+    def __init__(self, opened: OpenedCapture, **wanted: Any) -> None:
         self.wanted = self.check(**wanted)
         super().__init__(narrowed(opened, self.wanted))
         facts = ask.overview(self.capture)
