@@ -343,7 +343,7 @@ class Capture:
             condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"])),
         )
         check_names(self.whole, filters.tables, filters.transactions)
-        return self._filtered(filters)
+        return self.matching(filters)
 
     def selected(self) -> Capture:
         """The capture with only what its :attr:`selection` selects: the filters of :meth:`filter`, and for the other
@@ -351,9 +351,10 @@ class Capture:
         chosen = self.selection.chosen()
         by_name = {name: chosen[name] for name in ("tables", "transactions", "time_from", "time_to") if name in chosen}
         part = self.filter(**by_name) if by_name else self
-        return part._filtered(*[Filters(where=condition) for condition in conditions(chosen)])
+        return part.matching(*[Filters(where=condition) for condition in conditions(chosen)])
 
-    def _filtered(self, *filters: Filters) -> Capture:
+    def matching(self, *filters: Filters) -> Capture:
+        """The capture with only the rows that match more filters."""
         tables = self._tables
         if isinstance(tables, FilteredTables):
             return Capture(FilteredTables(tables.tables, (*tables.filters, *filters)))

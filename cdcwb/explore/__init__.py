@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cdcwb.analysis.marks import marks_of
+from cdcwb.analysis.bookmarks import bookmarks_of
 
 if TYPE_CHECKING:
     import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdcwb.explore.widget import ExplorerWidget
     from cdcwb.formats import Paths
 
-__all__ = ["explore", "marks_of"]
+__all__ = ["bookmarks_of", "explore"]
 
 
 def explore(

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.marks import FILTERS, MARKS, Filters, Marks
+from cdcwb.analysis.bookmarks import BOOKMARKS, FILTERS, Bookmarks, SavedFilters
 from cdcwb.errors import OptionError
 from cdcwb.explore import records
 from cdcwb.explore.follow import ROW, Rows
@@ -103,13 +103,13 @@ class Explorer:
         self.index: RecordIndex = source.index
         self.records = Records(source)
         home = source.home
-        self.marks = Marks(None if home is None else home / MARKS)
-        self.saved = Filters(None if home is None else home / FILTERS)
+        self.bookmarks = Bookmarks(None if home is None else home / BOOKMARKS)
+        self.saved = SavedFilters(None if home is None else home / FILTERS)
         self._rows = Rows(source)
         self.columns: dict[str, Column] = {
             **self.index.columns,
             **{name: Late(source, name) for name in LATE},
-            MARK: _Noted(self.index, self.marks),
+            MARK: _Noted(self.index, self.bookmarks),
             ROW: self._rows,
         }
         self.kinds = {name: column.kind for name, column in self.columns.items()}
@@ -158,7 +158,7 @@ class Explorer:
         begin = max(0, min(first, self.shown))
         end = min(self.shown, begin + max(0, min(count, _MOST)))
         rows = [self.row_at(index) for index in range(begin, end)]
-        return [row_view(self.index, row, self.marks.note(self.index.place(row))) for row in rows]
+        return [row_view(self.index, row, self.bookmarks.note(self.index.place(row))) for row in rows]
 
     def apply(self, text: str, remember: bool = True) -> None:
         """Shows the records that match a filter; a blank text matches all. Raises FilterError.
@@ -386,9 +386,9 @@ class Explorer:
         """Bookmarks the current record with a note (which may be empty); None removes the bookmark."""
         location = self.index.place(self.chosen)
         if note is None:
-            self.marks.remove(location)
+            self.bookmarks.remove(location)
         else:
-            self.marks.set(location, note.strip(), self.index.row(self.chosen))
+            self.bookmarks.set(location, note.strip(), self.index.row(self.chosen))
 
     def save_filter(self, name: str) -> None:
         """Saves the filter in force under a name."""
@@ -414,7 +414,7 @@ class Explorer:
     def detail(self) -> dict[str, Any]:
         """The content of the panes below the list for the current record."""
         record = self.record()
-        return record_view(self.index, record, self.change(record), self.marks.note(self.index.place(self.chosen)))
+        return record_view(self.index, record, self.change(record), self.bookmarks.note(self.index.place(self.chosen)))
 
     @property
     def home(self) -> Path | None:
@@ -427,17 +427,17 @@ class _Noted:
 
     kind = "text"
 
-    def __init__(self, index: RecordIndex, marks: Marks) -> None:
+    def __init__(self, index: RecordIndex, bookmarks: Bookmarks) -> None:
         self._index = index
-        self._marks = marks
+        self._bookmarks = bookmarks
 
     def value(self, row: int) -> str | None:
         """The note, or None."""
-        return self._marks.note((str(self._index.file_of(row)["file"]), self._index.number("offset", row)))
+        return self._bookmarks.note((str(self._index.file_of(row)["file"]), self._index.number("offset", row)))
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`cdcwb.index.columns.Column`."""
-        rows = {self._index.found_again((b["file"], b["offset"])): b for b in self._marks.rows()}
+        rows = {self._index.found_again((b["file"], b["offset"])): b for b in self._bookmarks.rows()}
         rows.pop(None, None)
         mask = np.zeros(self._index.records, np.bool_)
         if rows:

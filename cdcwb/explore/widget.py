@@ -120,7 +120,7 @@ class ExplorerWidget(anywidget.AnyWidget):
             "only": chosen_in(explorer.filter, CHOICES),
             "took": round(explorer.took_ms, 1),
             "saved": explorer.saved.rows(),
-            "marks": len(explorer.marks),
+            "marks": len(explorer.bookmarks),
         }
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:

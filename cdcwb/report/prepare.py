@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cdcwb.analysis.marks import MARKS
+from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
 from cdcwb.report.opening import SHOWN, SUMMARY
@@ -43,9 +43,9 @@ def keep(
     for (path, *_), capture, target in zip(captures, opened, places, strict=True):
         saved = Path(capture.save(target / "saved"))
         (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
-        marks = Path(path) / MARKS
+        marks = Path(path) / BOOKMARKS
         if marks.is_file() and not hidden:  # a note may quote a redacted value
-            shutil.copyfile(marks, saved / MARKS)
+            shutil.copyfile(marks, saved / BOOKMARKS)
         facts = summarize(load(saved))
         (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")
     return [str(target / "saved") for target in places]

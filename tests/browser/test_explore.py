@@ -15,7 +15,7 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from cdcwb.explore import marks_of
+from cdcwb.explore import bookmarks_of
 from tests.browser.chrome import errors, opened, requests, waiting
 from tests.browser.lab import PANES, lab, run_all
 from tests.explore_captures import saved
@@ -317,7 +317,7 @@ def test_a_note_is_kept_beside_the_capture(page: Page) -> None:
     page.press(RUNS)
     ActionChains(page.chrome).key_down(Keys.CONTROL).send_keys(Keys.ENTER).key_up(Keys.CONTROL).perform()
     page.until(f"document.querySelector('{PANES} .notes').textContent.includes('★')")
-    assert [mark["note"] for mark in marks_of(page.capture)] == [RUNS]
+    assert [mark["note"] for mark in bookmarks_of(page.capture)] == [RUNS]
 
 
 def test_nothing_captured_runs_in_any_pane(page: Page) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from cdcwb import model
 from cdcwb.analysis import concurrency, contents, integrity, transactions
-from cdcwb.analysis.chosen import Chosen, check_wanted
+from cdcwb.analysis.transaction_filter import check_transaction_filter
 from tests.changes import Frames, at, change, frame, tables, version
 
 if TYPE_CHECKING:
@@ -424,10 +425,6 @@ def test_versions_of_a_table_stand_together_in_the_order_in_which_they_came(
 # --- only some transactions ------------------------------------------------------------------------------------------
 
 
-def names(capture: Any) -> str:
-    return "".join(sorted(row.transaction_id[0] for row in capture.transactions.collect()))
-
-
 @pytest.mark.parametrize(
     ("wanted", "fitting"),
     [
@@ -442,20 +439,7 @@ def names(capture: Any) -> str:
         ({"least_seconds": 4, "users": ["adam"], "outcomes": ["committed"]}, "B"),
     ],
 )
-def test_only_transactions_that_fit_are_looked_at(capture: Any, wanted: dict[str, Any], fitting: str) -> None:
-    assert names(Chosen(capture, check_wanted(**wanted), at(20))) == fitting
-
-
-def test_everything_else_is_narrowed_to_them(spark: SparkSession, tmp_path: Path) -> None:
-    of_a, of_b = TRANSACTIONS[0]["transaction_id"], TRANSACTIONS[1]["transaction_id"]
-    changes = [change(1, "INSERT", transaction_id=of_a), change(2, "INSERT", transaction_id=of_b)]
-    changes.append(change(3, "REFRESH", transaction_id=None))
-    problems = [{"code": "gap", "transaction_id": of_b}, {"code": "gap", "transaction_id": of_a}, {"code": "clock"}]
-    whole = captured(spark, tmp_path, TRANSACTIONS, changes=changes, problems=problems)
-    whole.files = ["a file"]
-    chosen = Chosen(whole, check_wanted(least_bytes=150, outcomes=["committed"]))
-    assert [row.position for row in chosen.changes.collect()] == [f"{2:016X}"]
-    assert [row.transaction_id for row in chosen.problems.collect()] == [of_b]
-    assert chosen.changes.columns == whole.changes.columns
-    assert chosen.files == ["a file"]
-    assert not chosen.stored
+def test_only_transactions_that_fit_are_looked_at(wanted: dict[str, Any], fitting: str) -> None:
+    rows = pa.RecordBatch.from_pylist(TRANSACTIONS, model.TRANSACTIONS)
+    found = rows.filter(check_transaction_filter(**wanted).condition(at(20)).mask(rows))
+    assert "".join(sorted(name[0] for name in found["transaction_id"].to_pylist())) == fitting

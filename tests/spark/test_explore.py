@@ -150,7 +150,7 @@ def test_a_saved_capture_keeps_its_notes_and_stays_a_capture(spark: SparkSession
     explorer.mark("seen")
     assert {path.name for path in folder.iterdir()} >= {"events", "marks.json"}
     assert cdcwb.load(folder).events.count() == explorer.index.records
-    assert Explorer.open(folder).marks.rows()[0]["note"] == "seen"
+    assert Explorer.open(folder).bookmarks.rows()[0]["note"] == "seen"
     assert pq.ParquetDataset(folder / "problems").read().num_rows == explorer.index.problems
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cdcwb.analysis import contents
-from cdcwb.analysis.chosen import Wanted, check_wanted
+from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.errors import OptionError
+from cdcwb.report.opening import check_parameters, open_page
 from cdcwb.time_axis import TimeAxis, micros
 
+DATA = Path(__file__).parents[2] / "data"
 BY_FILE = {"/in/my file.bin": ("gbase8s", {"labels": "l.json", "cut": True}), "/in/b": ("goldengate", {})}
 
 
@@ -79,13 +82,13 @@ def test_bins_are_round_and_cover_the_end() -> None:
 
 
 def test_without_wishes_everything_fits() -> None:
-    assert check_wanted() == Wanted()
-    assert Wanted().limits == []
+    assert check_transaction_filter() == TransactionFilter()
+    assert TransactionFilter().limits == []
 
 
 def test_wishes_are_understood_and_told_in_words() -> None:
-    wanted = check_wanted(["7", "scott"], ["rolled back", "open", "OPEN"], 2, 1000, 1.5)
-    assert wanted == Wanted(("7", "scott"), ("rolled_back", "open"), 2, 1000, 1_500_000)
+    wanted = check_transaction_filter(["7", "scott"], ["rolled back", "open", "OPEN"], 2, 1000, 1.5)
+    assert wanted == TransactionFilter(("7", "scott"), ("rolled_back", "open"), 2, 1000, 1_500_000)
     assert wanted.limits == [
         "transactions of 7 or scott",
         "outcome rolled back or open",
@@ -96,19 +99,39 @@ def test_wishes_are_understood_and_told_in_words() -> None:
 
 
 def test_lists_and_numbers_given_as_text_are_understood() -> None:
-    wanted = check_wanted('["7", "scott"]', '["rolled back"]', "2", "1000", "1.5")
-    assert wanted == Wanted(("7", "scott"), ("rolled_back",), 2, 1000, 1_500_000)
-    assert check_wanted([2012], "") == Wanted(("2012",))
+    wanted = check_transaction_filter('["7", "scott"]', '["rolled back"]', "2", "1000", "1.5")
+    assert wanted == TransactionFilter(("7", "scott"), ("rolled_back",), 2, 1000, 1_500_000)
+    assert check_transaction_filter([2012], "") == TransactionFilter(("2012",))
     with pytest.raises(OptionError, match=r"users: .*; least_changes: expected a whole number from 0 on, found '1.5'"):
-        check_wanted('["x"', "[]", "1.5")
+        check_transaction_filter('["x"', "[]", "1.5")
 
 
 def test_all_wrong_wishes_are_named_in_one_message_with_the_nearest_outcome() -> None:
     with pytest.raises(OptionError) as caught:
-        check_wanted("scott", ["comitted", "open"], -1, True, float("nan"))
+        check_transaction_filter("scott", ["comitted", "open"], -1, True, float("nan"))
     said = str(caught.value)
     assert "users: expected a list of texts such as [\"x\"], found 'scott'" in said
     assert "there is no outcome 'comitted'. Did you mean 'committed'? There are: committed, rolled_back, open" in said
     assert "least_changes: expected a whole number from 0 on, found -1" in said
     assert "least_bytes: expected a whole number from 0 on, found True" in said
     assert "least_seconds: expected a number from 0 on, found nan" in said
+
+
+def test_a_page_of_some_transactions_is_about_these_and_what_they_hold() -> None:
+    page = open_page(check_parameters(str(DATA / "gbase8s")))
+    part = narrowed(page, check_transaction_filter(least_changes=20, outcomes=["committed"]))
+    names = ["transaction_id", "outcome", "changes"]
+    rows = page.capture.rows("transactions", names).table().to_pylist()
+    matching = {
+        row["transaction_id"]: sum(number for _, number in row["changes"])
+        for row in rows
+        if row["outcome"] == "committed" and sum(number for _, number in row["changes"]) >= 20
+    }
+    assert 1 < len(matching) < len(rows)
+    assert part.summary["transactions"] == len(matching)
+    assert part.summary["changes"] == sum(matching.values())
+    for table in ("transactions", "changes", "problems"):
+        ids = part.capture.rows(table, ["transaction_id"]).table()["transaction_id"].to_pylist()
+        assert {*ids} <= {*matching}
+    assert part.asked.limits == ["outcome committed", "at least 20 changes"]
+    assert narrowed(page, TransactionFilter()) is page

@@ -215,7 +215,7 @@ class Explore:
     def marks(self) -> Answer:
         """The current bookmarks."""
         answer = Answer("Bookmarks")
-        marks, index = self.pane.explorer.marks.rows(), self.pane.explorer.index
+        marks, index = self.pane.explorer.bookmarks.rows(), self.pane.explorer.index
         add_marks(answer, marks, len(marks), self.asked.shown)
         files = plural(len(index.files), "file")
         what = f"{plural(index.records, 'record')} in {files} of the format {index.format}."

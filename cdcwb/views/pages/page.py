@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from cdcwb.analysis import integrity
+from cdcwb.analysis.bookmarks import bookmarks_of
 from cdcwb.analysis.contents import command, readers
-from cdcwb.analysis.marks import marks_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
 from cdcwb.index.columns import Headers
@@ -330,7 +330,7 @@ class Page:
     def _marks(self) -> list[dict[str, Any]]:
         """The bookmarks of a saved capture."""
         folder = Path(self.asked.path)
-        return marks_of(folder) if folder.is_dir() else []
+        return bookmarks_of(folder) if folder.is_dir() else []
 
 
 def add_marks(answer: Answer, rows: list[dict[str, Any]], total: int, folder: str) -> None:

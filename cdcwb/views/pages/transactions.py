@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from cdcwb import charts
 from cdcwb.analysis import concurrency, integrity, transactions
 from cdcwb.analysis import transactions as ask
-from cdcwb.analysis.chosen import Wanted, check_wanted, narrowed
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
+from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
@@ -67,9 +67,9 @@ class Transactions(Page):
         return last
 
     @classmethod
-    def check(cls, **wanted: Any) -> Wanted:
-        """See :func:`cdcwb.analysis.chosen.check_wanted`."""
-        return check_wanted(**wanted)
+    def check(cls, **wanted: Any) -> TransactionFilter:
+        """See :func:`cdcwb.analysis.transaction_filter.check_transaction_filter`."""
+        return check_transaction_filter(**wanted)
 
     @property
     def is_live(self) -> bool:

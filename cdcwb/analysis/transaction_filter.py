@@ -1,8 +1,4 @@
-"""A page that is limited to some transactions: by user, outcome and size.
-
-The conditions apply to transactions. Everything else on the page is limited to them by a semi join, so the cost does
-not depend on how many transactions match.
-"""
+"""A page that is limited to some transactions: by user, outcome and size."""
 
 from __future__ import annotations
 
@@ -10,24 +6,26 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial, reduce
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
+from cdcwb.filtering import Condition, Filters
 from cdcwb.formats.options import as_list, as_number, nearest
 from cdcwb.model import Outcome
 from cdcwb.words import duration, joined, plural, size, visible
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-__all__ = ["Chosen", "Wanted", "check_wanted", "narrowed"]
+__all__ = ["TransactionFilter", "check_transaction_filter", "narrowed"]
 
 _OUTCOMES: Final = (Outcome.COMMITTED.value, Outcome.ROLLED_BACK.value, Outcome.OPEN.value)
-_NARROWED: Final = ("events", "headers", "changes", "change_headers", "problems")
+_COMPARED: Final = frozenset({"began_at", "bytes", "changes", "ended_at", "outcome", "user"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TransactionFilter:
     """Which transactions are selected; an empty value or 0 is no limit.
 
     ``least_us``: minimum duration in microseconds; an open transaction lasts until the capture ends. A transaction of
@@ -49,37 +47,38 @@ class Wanted:
         limits += [f"at least {size(self.least_bytes)}"] if self.least_bytes else []
         return limits + ([f"lasting at least {duration(self.least_us)}"] if self.least_us else [])
 
-    def fits(self, until: datetime | None) -> Column:
-        """Whether a transaction matches. ``until`` is when the capture ends."""
-        from functools import reduce
-        from operator import and_
-
-        from pyspark.sql import functions as F
-
-        conditions = [F.lit(True)]
-        if self.users:
-            conditions.append(F.coalesce(F.col("user").isin(*self.users), F.lit(False)))
-        if self.outcomes:
-            conditions.append(F.col("outcome").isin(*self.outcomes))
-        if self.least_changes:
-            number = F.aggregate(F.map_values("changes"), F.lit(0).cast("long"), lambda a, b: a + b)
-            conditions.append(F.coalesce(number, F.lit(0)) >= self.least_changes)
-        if self.least_bytes:
-            conditions.append(F.col("bytes") >= self.least_bytes)
-        if self.least_us:
-            is_open = F.col("outcome") == str(Outcome.OPEN)
-            end = F.coalesce("ended_at", F.when(is_open, F.lit(until).cast("timestamp")))
-            conditions.append(F.unix_micros(end) - F.unix_micros("began_at") >= self.least_us)
-        return reduce(and_, conditions)
+    def condition(self, until: datetime | None) -> Condition:
+        """The condition on transactions. ``until`` is when the capture ends."""
+        return Condition(_COMPARED, partial(_matches, self, until))
 
 
-def check_wanted(
+def _matches(limits: TransactionFilter, until: datetime | None, batch: pa.RecordBatch) -> pa.Array:
+    masks = [pa.repeat(True, len(batch))]
+    if limits.users:
+        masks.append(pc.is_in(batch["user"], pa.array(limits.users, pa.string())))
+    if limits.outcomes:
+        masks.append(pc.is_in(batch["outcome"], pa.array(limits.outcomes, pa.string())))
+    if limits.least_changes:
+        numbers = [sum(number for _, number in row or ()) for row in batch["changes"].to_pylist()]
+        masks.append(pc.greater_equal(pa.array(numbers, pa.int64()), limits.least_changes))
+    if limits.least_bytes:
+        masks.append(pc.greater_equal(batch["bytes"], limits.least_bytes))
+    if limits.least_us:
+        ended, last = batch["ended_at"], pa.scalar(until, batch["ended_at"].type)
+        is_open = pc.equal(batch["outcome"], str(Outcome.OPEN))
+        end = pc.coalesce(ended, pc.if_else(is_open, last, pa.scalar(None, ended.type)))
+        lasted = pc.subtract(end.cast(pa.int64()), batch["began_at"].cast(pa.int64()))
+        masks.append(pc.greater_equal(lasted, limits.least_us))
+    return pc.fill_null(reduce(pc.and_, masks), False)
+
+
+def check_transaction_filter(
     users: Iterable[str] | str = (),
     outcomes: Iterable[str] | str = (),
     least_changes: int | str = 0,
     least_bytes: int | str = 0,
     least_seconds: float | str = 0.0,
-) -> Wanted:
+) -> TransactionFilter:
     """The parameters of a notebook that select transactions, validated.
 
     ``outcomes`` are committed, rolled_back, open. A list may be given as a JSON text, a number as text. Raises
@@ -101,8 +100,8 @@ def check_wanted(
             wrong.append(f"{what}: expected {words} from 0 on, found {visible(repr(minimums[what]))}")
     if wrong:
         raise OptionError("; ".join(wrong))
-    least_us = round(numbers["least_seconds"] * 1_000_000)
-    return Wanted(names, tuple(dict.fromkeys(known)), numbers["least_changes"], numbers["least_bytes"], least_us)
+    least = (numbers["least_changes"], numbers["least_bytes"], round(numbers["least_seconds"] * 1_000_000))
+    return TransactionFilter(names, tuple(dict.fromkeys(known)), *least)
 
 
 def _texts(name: str, value: Any, wrong: list[str]) -> tuple[str, ...]:
@@ -113,54 +112,21 @@ def _texts(name: str, value: Any, wrong: list[str]) -> tuple[str, ...]:
     return ()
 
 
-class Chosen:
-    """A capture that has only the matching transactions, with their events, changes and problems.
-
-    Changes outside transactions and problems without a transaction are excluded. Everything else is that of the
-    original capture. ``until`` is when the capture ends and open transactions end with it.
-    """
-
-    stored = False
-    saved_in = None
-    """None: a selection is not a saved capture."""
-
-    def __init__(self, capture: Any, wanted: Wanted, until: datetime | None = None) -> None:
-        self._capture = capture
-        self._wanted = wanted
-        self._until = until
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._capture, name)
-        return self._narrowed(value) if name in _NARROWED else value
-
-    @property
-    def transactions(self) -> DataFrame:
-        """One row for each matching transaction."""
-        rows: DataFrame = self._capture.transactions
-        return rows.where(self._wanted.fits(self._until))
-
-    def _narrowed(self, frame: DataFrame) -> DataFrame:
-        return frame.join(self.transactions.select("transaction_id"), "transaction_id", "left_semi").select(
-            *frame.columns
-        )
-
-
-def narrowed(page: Any, wanted: Wanted) -> Any:
+def narrowed(page: Any, limits: TransactionFilter) -> Any:
     """A page (:func:`cdcwb.report.open_page`) that is limited to the matching transactions: its capture, summary and
-    verdict are theirs, and it states the limits. Without limits the page itself is returned."""
+    verdict are theirs, and it states the limits. Without limits the page itself is returned. Changes outside
+    transactions and problems without a transaction are excluded."""
     from cdcwb.analysis.frames import Snapshot
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import health
 
-    if not wanted.limits:
+    if not limits.limits:
         return page
     last = page.summary["last_time"]
-    # tables cached in a folder are limited too, and never read from there while they are written
-    complete = page.part if page.asked.folder else page.capture
-    part = Chosen(complete, wanted, None if last is None else datetime.fromisoformat(last))
-    capture = Snapshot(part, page.asked.folder)  # type: ignore[arg-type]
+    part = page.part.matching(Filters(where=limits.condition(None if last is None else datetime.fromisoformat(last))))
+    capture = Snapshot(part, page.asked.folder)
     summary = summarize(capture, unfiltered=False)  # type: ignore[arg-type]
-    settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *wanted.limits])
+    settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *limits.limits])
     return dataclasses.replace(
         page, asked=settings, part=part, capture=capture, summary=summary, health=health(summary)
     )
