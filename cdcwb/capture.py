@@ -18,8 +18,8 @@ from cdcwb.filtering import FilteredTables, Filters, check_names, condition_of, 
 from cdcwb.formats import Paths
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.options import as_moment, event_columns
+from cdcwb.local_tables import Origin
 from cdcwb.opening import check_capture, open_rows, open_tables
-from cdcwb.small import Origin
 from cdcwb.tables import Live, Saved, Tables, rows_of
 from cdcwb.words import plural
 

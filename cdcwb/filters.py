@@ -39,7 +39,7 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.formats.text_values import parsed
-from cdcwb.time_axis import micros
+from cdcwb.times import micros, parse_time
 from cdcwb.words import visible
 
 __all__ = [
@@ -530,11 +530,10 @@ class _Parser:
 
 def _time(word: Token) -> dt.datetime:
     try:
-        time = dt.datetime.fromisoformat(word.text.strip())
+        return parse_time(word.text)
     except ValueError:
         example = 'expected a time such as "2025-03-23T10:57:19Z"'
         raise FilterError(f'{word.location}: {example}, found "{visible(word.text, 40)}"', word.place) from None
-    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
 
 
 def _number(text: str, is_whole: bool) -> Decimal | int | None:

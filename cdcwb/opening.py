@@ -26,7 +26,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import fetched, folders_of, forget, is_file, is_remote, url_of
 from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_settings
 from cdcwb.live.jdbc import JdbcTable
-from cdcwb.small import Origin, Planned, Small, is_small, plain, tables_of
+from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, tables_of
 from cdcwb.stored import check_tables
 from cdcwb.tables import Continued, Live, LiveRows, Saved
 from cdcwb.words import plural, size
@@ -257,14 +257,14 @@ def open_tables(checked: Checked, spark: SparkSession | None = None) -> Live | S
     return live if saved is None else Continued(live, saved)
 
 
-def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Small | None:
+def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> LocalTables | None:
     """The tables of the capture that ``load(path, format, **options)`` opens, computed in this process without Spark.
-    None if that is not possible: it is not small, or Spark has to assemble it (:func:`cdcwb.small.tables_of`).
+    None if that is not possible: it is not small, or Spark has to assemble it (:func:`cdcwb.local_tables.tables_of`).
     Raises CaptureError as ``load`` does."""
     checked = check_capture(path, format, options)
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
-    return tables_of(Planned(*_planned(checked.reading, run_here)))
+    return tables_of(ReadingPlan(*_planned(checked.reading, run_here)))
 
 
 def open_rows(
@@ -321,7 +321,7 @@ def _recognised(frame: DataFrame, name: str, options: dict[str, Any]) -> tuple[R
 
 
 def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
-    """The arguments of :class:`cdcwb.small.Planned`. ``run`` runs the first pass."""
+    """The arguments of :class:`cdcwb.local_tables.ReadingPlan`. ``run`` runs the first pass."""
     fmt, common = reading.format, reading.common
     plan = fmt.plan(reading.files, reading.options, run)
     _check_keys(fmt, plan, common.keys)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from cdcwb.dataset import joined
 from cdcwb.errors import CaptureError
 from cdcwb.model import TABLES, WHOLE, Completeness
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 
 __all__ = ["Stored", "batches_of", "check_tables", "group_sizes", "read_rows"]
 

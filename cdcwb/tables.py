@@ -19,8 +19,8 @@ from cdcwb.formats.delivered import EndsOfOthers
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Joining, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.halves import Halving
 from cdcwb.formats.source import known
+from cdcwb.local_tables import LocalTables, ReadingPlan, tables_of
 from cdcwb.model import SPLIT
-from cdcwb.small import Planned, Small, tables_of
 from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 
@@ -76,11 +76,11 @@ class _InSession:
         return session
 
 
-class Live(Planned, _InSession):
+class Live(ReadingPlan, _InSession):
     """The tables of a capture that is read from its files."""
 
     def __init__(self, spark: SparkSession | None, *planned: Any) -> None:
-        Planned.__init__(self, *planned)
+        ReadingPlan.__init__(self, *planned)
         _InSession.__init__(self, spark)
 
     @cached_property
@@ -94,9 +94,9 @@ class Live(Planned, _InSession):
         return json.dumps(known(entry["file"] for entry in self.files))
 
     @cached_property
-    def small(self) -> Small | None:
+    def small(self) -> LocalTables | None:
         """The same tables, computed in this process; None if Spark has to compute them
-        (:func:`cdcwb.small.tables_of`)."""
+        (:func:`cdcwb.local_tables.tables_of`)."""
         return tables_of(self) if type(self) is Live else None
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
@@ -400,7 +400,7 @@ class Continued(Live):
 
     @cached_property
     def marks(self) -> list[list[str]]:
-        """The fingerprints of each split (:attr:`cdcwb.small.Planned.marks`)."""
+        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.marks`)."""
         return self.divided.marks
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
@@ -500,7 +500,7 @@ class Part:
     """The tables of a capture with only some of their rows or values. Whatever a child does not have is that of
     ``tables``."""
 
-    small: Small | None = None
+    small: LocalTables | None = None
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables

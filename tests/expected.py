@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from cdcwb.small import Small
+from cdcwb.local_tables import LocalTables
 from tests.made import DATA
 
 __all__ = ["counted", "expected"]
@@ -18,7 +18,7 @@ def expected(name: str) -> dict[str, Any]:
     return numbers
 
 
-def counted(capture: Small) -> dict[str, Any]:
+def counted(capture: LocalTables) -> dict[str, Any]:
     """The same numbers, counted in the tables of a capture."""
     events, changes, transactions, versions = (
         capture.table(name).to_pylist() for name in ("events", "changes", "transactions", "table_versions")

@@ -23,7 +23,7 @@ from cdcwb.dataset import Rows
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, headers_of
 from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.model import Operation
-from cdcwb.time_axis import TimeAxis, axis_of, time_of
+from cdcwb.times import TimeAxis, axis_of, time_of
 
 __all__ = [
     "ByTable",

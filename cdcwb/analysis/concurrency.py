@@ -31,7 +31,7 @@ from cdcwb.dataset import Batches, joined, runs_of
 from cdcwb.index.changes import TransactionIndex
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
-from cdcwb.time_axis import TimeAxis, micros, time_of
+from cdcwb.times import TimeAxis, micros, time_of
 
 __all__ = [
     "PIECES",

@@ -21,7 +21,7 @@ from cdcwb.analysis.order import listed
 from cdcwb.dataset import joined, schema_of
 from cdcwb.index.columns import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural
 
 __all__ = [

@@ -22,7 +22,7 @@ from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
 from cdcwb.stored import Stored
 from cdcwb.tables import MOST_ROWS
-from cdcwb.time_axis import LEAST, TimeAxis, fences, time_of
+from cdcwb.times import LEAST, TimeAxis, fences, time_of
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def time_axis(
     last: datetime | None = None,
 ) -> TimeAxis | None:
     """The time axis for rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and ``last`` as far
-    as these are known (:mod:`cdcwb.time_axis`); None without times. Quartiles are estimated where there are very many
+    as these are known (:mod:`cdcwb.times`); None without times. Quartiles are estimated where there are very many
     times."""
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)

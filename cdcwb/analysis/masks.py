@@ -26,7 +26,7 @@ from cdcwb.dataset import schema_of
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.columns import BETWEEN, Headers, Ints, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from cdcwb.words import joined
 
 __all__ = [

@@ -41,7 +41,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.model import Operation
-from cdcwb.time_axis import TimeAxis, micros, time_of
+from cdcwb.times import TimeAxis, micros, time_of
 from cdcwb.words import count, joined
 
 __all__ = [

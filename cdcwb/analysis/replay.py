@@ -38,7 +38,7 @@ from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table
 from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.errors import OptionError
 from cdcwb.model import CHANGES, Operation
-from cdcwb.time_axis import micros, time_of
+from cdcwb.times import micros, time_of
 
 __all__ = [
     "STATE",

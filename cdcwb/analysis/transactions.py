@@ -28,7 +28,7 @@ from cdcwb.formats import FORMATS, get_format
 from cdcwb.index.changes import EVERY, INCOMPLETE, Some, TransactionIndex
 from cdcwb.index.columns import NO_TIME, Ints, table_labels
 from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem
-from cdcwb.time_axis import TimeAxis, micros, time_of
+from cdcwb.times import TimeAxis, micros, time_of
 from cdcwb.words import duration
 
 __all__ = [

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.model import OffsetUnit
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, local, moment, plural, size, zone_name
 
 __all__ = [

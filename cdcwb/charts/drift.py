@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.spans import PositionScale, extent, fit, least_share, time_axis
-from cdcwb.time_axis import micros, time_of
+from cdcwb.times import micros, time_of
 from cdcwb.words import local, moment, plural, zone_name
 
 __all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural, zone_name
 
 __all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]

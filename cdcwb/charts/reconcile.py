@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.model import Operation
-from cdcwb.time_axis import TimeAxis, axis_of, micros
+from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, local, moment, plural, zone_name
 
 __all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]

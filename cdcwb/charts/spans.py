@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from cdcwb.model import Completeness, Outcome
-from cdcwb.time_axis import TimeAxis, axis_of, micros
+from cdcwb.times import TimeAxis, axis_of, micros
 
 __all__ = [
     "EVENTS_MISSING",

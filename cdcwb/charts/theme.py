@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from plotly.colors import qualitative
 
 from cdcwb.model import Operation, Outcome
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from cdcwb.words import local, visible
 
 __all__ = [

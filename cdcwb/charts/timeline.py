@@ -34,7 +34,7 @@ from cdcwb.charts.spans import (
 )
 from cdcwb.charts.theme import label
 from cdcwb.model import OffsetUnit, Outcome
-from cdcwb.time_axis import TimeAxis, time_of
+from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,6 +13,7 @@ import click
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote
+from cdcwb.times import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,9 +96,8 @@ def time_of(text: str) -> datetime:
     A time without a zone is UTC, a date is its midnight. Raises OptionError.
     """
     try:
-        time = datetime.fromisoformat(text.strip())
-        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    except (ValueError, OverflowError):
+        return parse_time(text)
+    except ValueError:
         raise OptionError(f"expected a time such as 2025-03-23 or 2025-03-23T10:57:19Z, found '{text}'") from None
 
 

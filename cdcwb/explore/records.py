@@ -28,7 +28,7 @@ from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import Source
 from cdcwb.model import EVENTS, Kind
 from cdcwb.stored import group_sizes, read_rows
-from cdcwb.time_axis import micros
+from cdcwb.times import micros, parse_time
 from cdcwb.words import joined, plural, visible
 
 __all__ = [
@@ -327,7 +327,6 @@ def _integer(text: str) -> int:
 
 def _as_time(text: str) -> dt.datetime | None:
     try:
-        time = dt.datetime.fromisoformat(text.strip())
+        return parse_time(text)
     except ValueError:
         return None
-    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)

@@ -23,7 +23,7 @@ from cdcwb.filters import Comparison, Filter, holds
 from cdcwb.index.columns import Bools, Column
 from cdcwb.index.source import Source
 from cdcwb.model import Kind
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 
 __all__ = ["LOCATION", "Search", "compare", "each_batch"]
 

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import is_file, read_text
+from cdcwb.times import parse_time
 from cdcwb.words import visible
 
 __all__ = [
@@ -164,13 +165,11 @@ def as_list(value: Any) -> Any:
 
 
 def as_moment(name: str, value: str | dt.datetime) -> dt.datetime:
-    """A time, in UTC without an offset. Raises OptionError for an invalid text."""
-    if not isinstance(value, dt.datetime):
-        try:
-            value = dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
-    return value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    """A time in UTC. Raises OptionError for an invalid text."""
+    try:
+        return parse_time(value)
+    except ValueError:
+        raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
 
 
 def as_number(value: Any) -> Any:

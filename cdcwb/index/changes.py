@@ -25,7 +25,7 @@ from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Outcome
 from cdcwb.stored import group_sizes, read_rows
-from cdcwb.time_axis import TimeAxis, axis_of
+from cdcwb.times import TimeAxis, axis_of
 from cdcwb.words import count
 
 __all__ = [

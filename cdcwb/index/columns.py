@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cdcwb.filters import NO_TIME, mask_of_texts
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 
 __all__ = [
     "BETWEEN",

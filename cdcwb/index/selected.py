@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cdcwb.index.changes import Changes
 from cdcwb.index.columns import Bools, Ints, Texts
 from cdcwb.index.selection import Selection
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 
 __all__ = ["TIME", "Selected"]
 

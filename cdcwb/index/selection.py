@@ -17,6 +17,7 @@ import traitlets
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import check_value, nearest
+from cdcwb.times import parse_time
 from cdcwb.words import plural
 
 __all__ = ["FIELDS", "NO_TABLE", "Selection"]
@@ -108,10 +109,9 @@ class Selection(traitlets.HasTraits):
         if value is None or value == "":
             return None
         try:
-            time = value if isinstance(value, dt.datetime) else dt.datetime.fromisoformat(str(value))
+            return parse_time(value if isinstance(value, dt.datetime) else str(value))
         except ValueError:
             raise OptionError(f"{proposal['trait'].name}: expected an ISO 8601 time, found {value!r}") from None
-        return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from cdcwb.formats.options import as_list, nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.opening import SAVED
 from cdcwb.report import show
+from cdcwb.times import parse_time
 from cdcwb.words import show_times_in, visible
 
 if TYPE_CHECKING:
@@ -315,8 +316,7 @@ def _time(name: str, text: str, wrong: list[str]) -> datetime | None:
     if not text:
         return None
     try:
-        time = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return parse_time(text)
+    except (AttributeError, ValueError):
         wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {visible(repr(text))}")
         return None
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -23,9 +23,9 @@ from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
+from cdcwb.local_tables import is_small
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import PageInfo, Siblings, page
-from cdcwb.small import is_small
 from cdcwb.words import joined, size, visible
 from cdcwb.writing import write_text
 

@@ -165,7 +165,7 @@ def nothing() -> None:
 
 
 def chart(figure: go.Figure, instead: str = "") -> None:
-    """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.time_axis`). ``instead`` is
+    """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.times`). ``instead`` is
     HTML with the same numbers, shown if scripts are disabled."""
     content = json.loads(figure.to_json()) | {"config": CONFIG}
     if page_display().theme == "dark":

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.report import show
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 from cdcwb.views.pages.capture import CapturePage
 from cdcwb.views.pages.transactions import Transactions
 from cdcwb.views.view import Panel, is_live

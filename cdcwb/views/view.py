@@ -20,7 +20,7 @@ from cdcwb.charts.theme import INK, limit_time
 from cdcwb.errors import OptionError
 from cdcwb.report import show
 from cdcwb.report.answer import Answer, Links, PanelState
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 from cdcwb.views.bench import Bench
 from cdcwb.words import local, page_display, shown_as
 

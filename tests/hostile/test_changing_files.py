@@ -23,7 +23,7 @@ from tests.made import generate
 # of Python (files that are opened, memory maps, imports …) after the file was first opened, the file becomes shorter.
 SHORTEN = """
 import json, os, sys
-import cdcwb.analysis.summary, cdcwb.small
+import cdcwb.analysis.summary, cdcwb.local_tables
 from cdcwb.cli.app import main
 from cdcwb.formats import FORMATS, get_format
 

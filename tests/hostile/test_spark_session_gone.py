@@ -56,10 +56,10 @@ from pathlib import Path
 import cdcwb
 from cdcwb.analysis.export import export
 from cdcwb.analysis.summary import summarize
-from cdcwb import small, tables
+from cdcwb import local_tables, tables
 from cdcwb.spark.session import get_spark
 
-small.AT_MOST, tables.MOST_ROWS, tables.MOST_IMAGES = 0, -1, -1  # as if they were large
+local_tables.AT_MOST, tables.MOST_ROWS, tables.MOST_IMAGES = 0, -1, -1  # as if they were large
 folder = Path(sys.argv[2])
 live = cdcwb.load(sys.argv[1])
 opened = live.view.drift()
@@ -140,9 +140,9 @@ def test_after_spark_was_stopped_every_table_and_page_says_so_and_continues_in_t
 KILLED = """
 import json, os, signal, sys
 import cdcwb
-from cdcwb import small
+from cdcwb import local_tables
 from cdcwb.spark.session import get_spark
-small.AT_MOST = 0  # as if it were large
+local_tables.AT_MOST = 0  # as if it were large
 spark = get_spark()
 capture = cdcwb.load(sys.argv[1])
 os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)

@@ -19,7 +19,7 @@ from cdcwb.analysis import integrity
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.frames import Snapshot
 from cdcwb.errors import OptionError
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from tests.changes import Frames
 
 if TYPE_CHECKING:

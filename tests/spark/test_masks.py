@@ -11,7 +11,7 @@ import pytest
 from cdcwb.analysis import concurrency
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.time_axis import TimeAxis
+from cdcwb.times import TimeAxis
 from tests.changes import at, change, tables
 
 if TYPE_CHECKING:

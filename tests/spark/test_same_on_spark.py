@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cdcwb
-from cdcwb import small
+from cdcwb import local_tables
 from cdcwb.analysis import frames
 from cdcwb.cli import main
 from cdcwb.report.answer import Answer
@@ -44,7 +44,7 @@ def content(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CAPTURES)
 def test_a_page_is_the_same_if_spark_answers(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     here = content(DATA / name)
-    monkeypatch.setattr(small, "AT_MOST", 0)
+    monkeypatch.setattr(local_tables, "AT_MOST", 0)
     monkeypatch.setattr(frames, "MOST_ROWS", 0)  # not from the tables that Spark stored either
     capture = cdcwb.load(DATA / name)
     assert capture.local_rows("changes", ()) is None
@@ -67,5 +67,5 @@ def test_documents_are_the_same_if_spark_publishes(
         return [path.read_bytes() for path in paths]
 
     here = written("here")
-    monkeypatch.setattr(small, "AT_MOST", 0)
+    monkeypatch.setattr(local_tables, "AT_MOST", 0)
     assert written("there") == here

@@ -12,11 +12,11 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb import small
+from cdcwb import local_tables
 from cdcwb.analysis.summary import summarize
+from cdcwb.local_tables import LocalTables
 from cdcwb.model import TABLES
 from cdcwb.saving import decoded
-from cdcwb.small import Small
 from cdcwb.tables import Live
 from tests.made import MAIN
 
@@ -59,7 +59,7 @@ def saved_both_ways(path: Path, to: Path, monkeypatch: pytest.MonkeyPatch, **opt
     """Checks that a capture saved without Spark has every row that Spark gives."""
     cdcwb.load(path, **options).save(to / "small")
     facts = summarize(cdcwb.load(path, **options))
-    monkeypatch.setattr(small, "AT_MOST", 0)
+    monkeypatch.setattr(local_tables, "AT_MOST", 0)
     cdcwb.load(path, **options).save(to / "spark")
     for name in TABLES:
         assert rows(stored(to / "small", name)) == rows(stored(to / "spark", name)), name
@@ -89,7 +89,7 @@ def test_problems_do_not_depend_on_where_changes_are_assembled(
     assert rows(stored.problems.toArrow()) == expected
     monkeypatch.setattr(Live, "in_splits", False)
     assert rows(capture.problems.toArrow()) == expected
-    assert rows(Small(cast(Live, capture._tables)).table("problems")) == expected
+    assert rows(LocalTables(cast(Live, capture._tables)).table("problems")) == expected
 
 
 def test_changes_that_undo_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

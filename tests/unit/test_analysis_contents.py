@@ -12,7 +12,7 @@ from cdcwb.analysis import contents
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.errors import OptionError
 from cdcwb.report.opening import check_parameters, open_page
-from cdcwb.time_axis import TimeAxis, micros
+from cdcwb.times import TimeAxis, micros
 
 DATA = Path(__file__).parents[2] / "data"
 BY_FILE = {"/in/my file.bin": ("gbase8s", {"labels": "l.json", "cut": True}), "/in/b": ("goldengate", {})}

@@ -24,7 +24,7 @@ from cdcwb.analysis.change_counts import added
 from cdcwb.dataset import LocalRows
 from cdcwb.index.changes import TransactionIndex
 from cdcwb.model import TRANSACTIONS, Completeness
-from cdcwb.time_axis import micros, time_of
+from cdcwb.times import micros, time_of
 
 Row = dict[str, Any]
 T = TypeVar("T")

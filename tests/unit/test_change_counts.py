@@ -18,7 +18,7 @@ from cdcwb import model
 from cdcwb.analysis import change_counts as ask
 from cdcwb.index.columns import Headers, headers_of
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAMES = ("a", "b", "c", "d e", "é")

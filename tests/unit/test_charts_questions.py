@@ -12,7 +12,7 @@ import pytest
 
 from cdcwb import charts
 from cdcwb.charts import theme
-from cdcwb.time_axis import TimeAxis, time_of
+from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import show_times_in
 
 START = datetime(2026, 3, 23, 10, 0, 0, tzinfo=UTC)

@@ -16,8 +16,8 @@ ROLES: Final = {
     "Version",  # one version of a table
 }
 REPEATED: Final = {
-    "Checked", "Page", "_Found", "_Versions", "Drift", "Filters", "Rows", "Snapshot", "Source", "Wanted", "Step", "Stretch",
-    "_Counted", "_Move",
+    "Checked", "Page", "_Found", "_Versions", "Drift", "Rows", "Snapshot", "Source", "Step",
+    "Stretch", "_Counted", "_Move",
 }  # fmt: skip
 """Names that still have several meanings. The list only gets shorter."""
 

@@ -16,7 +16,7 @@ from cdcwb.explore.search import compare
 from cdcwb.filters import FilterError, narrowing, parse, quoted
 from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times
 from cdcwb.index.record_index import _bare_names
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
 COLUMNS = {

@@ -13,7 +13,7 @@ from cdcwb import opening
 from cdcwb.formats import FORMATS
 from cdcwb.formats.dissector import run_here
 from cdcwb.formats.files import list_files
-from cdcwb.small import Planned
+from cdcwb.local_tables import ReadingPlan
 from tests.made import generate
 
 ONE_FILE: dict[str, dict[str, Any]] = {
@@ -26,7 +26,7 @@ def about_splits(path: Path) -> list[tuple[str, str]]:
     """Value and evidence of the rows about splits."""
     reading = opening.check_capture(str(path), options={"split_size": 60_000}).reading
     assert reading is not None
-    rows = Planned(*opening._planned(reading, run_here)).detected_rows
+    rows = ReadingPlan(*opening._planned(reading, run_here)).detected_rows
     return [(row["value"], row["evidence"]) for row in rows if row["setting"] == "splits"]
 
 

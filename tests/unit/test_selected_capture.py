@@ -20,7 +20,7 @@ from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import Source, open_source
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 from tests.saved_capture import write_saved
 
 Rows = list[dict[str, Any]]

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from cdcwb.local_tables import LocalTables
 from cdcwb.opening import open_small
-from cdcwb.small import Small
 from tests.made import DATA, IN_DATA
 from tests.walkthrough import CODE, RECORDS, SECTIONS
 
@@ -39,7 +39,7 @@ _BYTES: Final = re.compile(r"[0-9a-f]{2}( [0-9a-f]{2})*")
 
 
 @cache
-def capture(name: str) -> Small:
+def capture(name: str) -> LocalTables:
     small = open_small(DATA / name)
     assert small is not None
     return small

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from cdcwb import charts
-from cdcwb.time_axis import TimeAxis, axis_of, micros
+from cdcwb.times import TimeAxis, axis_of, micros
 from tests.unit.test_charts_drift import version
 from tests.unit.test_charts_timeline import SECOND, START, transaction
 

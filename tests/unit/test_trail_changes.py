@@ -28,7 +28,7 @@ from cdcwb.formats.trail import (
     read_trail_checked,
     read_trail_transactions,
 )
-from cdcwb.small import Planned, Small
+from cdcwb.local_tables import LocalTables, ReadingPlan
 from tests.event_reader import reader
 
 Row = dict[str, Any]
@@ -362,7 +362,7 @@ def test_a_small_capture_of_a_trail_format_has_the_same_tables(images: bool, tmp
     options: dict[str, Any] = {"lobs": True, "undo": 0.4, "abends": 1, "updates": "pairs"}
     synth.generate("goldengate", changes=300, seed=9, to=tmp_path, overwrite=True, **options)
     plan = plan_of_one_split(list((tmp_path / "capture").iterdir()))
-    new, old = (Small(Planned(form, plan, [], True, "PERMISSIVE", {})) for form in (Trail(), GOLDENGATE))
+    new, old = (LocalTables(ReadingPlan(form, plan, [], True, "PERMISSIVE", {})) for form in (Trail(), GOLDENGATE))
     assert isinstance(Trail(), Assembling)
     found, expected = (pa.Table.from_batches(one.changes(images), model.CHANGES).to_pylist() for one in (new, old))
     assert found == expected
@@ -397,7 +397,8 @@ def test_tables_do_not_depend_on_the_number_of_splits(tmp_path: Path) -> None:
     form = Cut(plan, 5)
     of_many = copy.copy(plan)
     of_many.splits = [*form.splits]
-    many, one = (Small(Planned(*both, [], True, "PERMISSIVE", {})) for both in ((form, of_many), (Trail(), plan)))
+    plans = ((form, of_many), (Trail(), plan))
+    many, one = (LocalTables(ReadingPlan(*both, [], True, "PERMISSIVE", {})) for both in plans)
     assert len(form.splits) > 4
     assert form.crosses(of_many)
     for name in ("changes", "transactions"):

@@ -19,7 +19,7 @@ from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import Source, open_source
 from cdcwb.report import show
 from cdcwb.report.answer import FIRST_ROWS, Note
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
 from cdcwb.views.pages.transactions import Transactions

@@ -18,7 +18,7 @@ from cdcwb.explore import explore
 from cdcwb.filters import narrowing
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
-from cdcwb.time_axis import micros
+from cdcwb.times import micros
 from cdcwb.views.bench import making
 from cdcwb.views.pages.page import Page, add_marks, panel
 from cdcwb.views.view import is_live

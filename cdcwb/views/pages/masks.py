@@ -13,7 +13,7 @@ from cdcwb.analysis.change_counts import Changed, first_by_column, first_update
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.report.answer import Answer
-from cdcwb.time_axis import TimeAxis, micros
+from cdcwb.times import TimeAxis, micros
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, joined, plural, tally, time_on_axis
 

@@ -18,13 +18,13 @@ from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
 from cdcwb.report.facts import headline, stored
-from cdcwb.time_axis import time_of
+from cdcwb.times import time_of
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
-    from cdcwb.time_axis import TimeAxis
+    from cdcwb.times import TimeAxis
 
 __all__ = ["Transactions"]
 

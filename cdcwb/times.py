@@ -1,4 +1,5 @@
-"""The range of times that an axis shows, so that one event in the far future does not squeeze all others.
+"""Times: reading ISO 8601, microseconds since 1970 UTC, and the range of times that an axis shows, so that one event in
+the far future does not squeeze all others.
 
 An axis shows the bulk of the times: the interquartile range, extended on either side by :data:`REACH` times its
 length. Times beyond that are outside, provided that the axis is then at most :data:`SQUEEZED` of its length with all
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from cdcwb.words import local, moment, plural
 
-__all__ = ["LEAST", "REACH", "SQUEEZED", "TimeAxis", "axis_of", "fences", "micros", "time_of"]
+__all__ = ["LEAST", "REACH", "SQUEEZED", "TimeAxis", "axis_of", "fences", "micros", "parse_time", "time_of"]
 
 REACH: Final = 10
 SQUEEZED: Final = 1 / 20
@@ -95,6 +96,15 @@ def axis_of(times: Sequence[int] | Ints) -> TimeAxis | None:
     before, after = at < limits[0], at > limits[1]
     inside = at[~(before | after)]
     return TimeAxis(time_of(inside.min()), time_of(inside.max()), int(before.sum()), int(after.sum()))
+
+
+def parse_time(value: str | datetime) -> datetime:
+    """A time of ISO 8601 in UTC; one without a zone is UTC, a date is its midnight. Raises ValueError."""
+    time = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError as reason:
+        raise ValueError(str(reason)) from None
 
 
 def micros(time: datetime) -> int:

@@ -31,7 +31,7 @@ from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import summarised
 from cdcwb.model import SPLIT
 
-__all__ = ["AT_MOST", "Origin", "Planned", "Small", "is_small", "plain", "tables_of", "versions_from"]
+__all__ = ["AT_MOST", "LocalTables", "Origin", "ReadingPlan", "is_small", "plain", "tables_of", "versions_from"]
 
 AT_MOST: Final = 32_000_000
 """Bytes of a small capture."""
@@ -60,7 +60,7 @@ def plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class Planned:
+class ReadingPlan:
     """How a capture is read. ``detected_rows`` are the rows of the table ``detected``; ``with_images``, ``mode`` and
     ``keys`` are the options that all formats share; ``origin`` is None for a DataFrame."""
 
@@ -113,7 +113,7 @@ def is_small(paths: Sequence[str | Path]) -> bool:
     return True
 
 
-def tables_of(planned: Planned) -> Small | None:
+def tables_of(planned: ReadingPlan) -> LocalTables | None:
     """The tables of a capture; None if Spark has to compute them: the capture is not small, it is read with the option
     ``images`` or ``mode``, halves of updates are in files that overlap (change tables), or
     record ids fall by more than the reader looks back (event logs)."""
@@ -123,18 +123,18 @@ def tables_of(planned: Planned) -> Small | None:
     if not plain or not is_small(files):
         return None
     if isinstance(form, Joining):
-        return Small(planned) if form.joins(plan) else None
+        return LocalTables(planned) if form.joins(plan) else None
     if isinstance(form, Halving):
         separate = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
-        return Small(planned) if separate else None
-    return Small(planned)
+        return LocalTables(planned) if separate else None
+    return LocalTables(planned)
 
 
-class Small:
+class LocalTables:
     """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` also
     have the number of their split (:data:`cdcwb.model.SPLIT`)."""
 
-    def __init__(self, planned: Planned) -> None:
+    def __init__(self, planned: ReadingPlan) -> None:
         self._planned = planned
         self._format, self._plan = planned.format, planned.plan
         self._splits = range(len(self._plan.splits))
