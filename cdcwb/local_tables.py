@@ -19,14 +19,13 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, Read, collected, finished
-from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.continued import Stamps, marks_of
-from cdcwb.formats.dissector import EVERYTHING, Assembling, Format, Joining, Plan, Wanted
+from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across, find
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import Halving, halved_of
-from cdcwb.formats.requests import problem_rows, select
+from cdcwb.formats.requests import select
 from cdcwb.formats.source import info_of, is_file
 from cdcwb.formats.summaries import summarised
 from cdcwb.model import SPLIT
@@ -145,11 +144,6 @@ class LocalTables:
         return self._format.name
 
     @property
-    def committed_only(self) -> bool:
-        """As :attr:`cdcwb.Capture.committed_only`."""
-        return not self._format.commits
-
-    @property
     def facts(self) -> dict[str, Any]:
         """As :attr:`cdcwb.Capture.facts`."""
         return self._planned.facts
@@ -209,14 +203,6 @@ class LocalTables:
         sources = [(read, halved_of(form, plan, split)) for split, read in enumerate(reads)]
         return Assembler(form, self._planned.keys, sources)
 
-    def ends(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.assembler.Assembler.ends`."""
-        return self._assembler.ends()
-
-    def delivered(self, wanted: Wanted = EVERYTHING) -> Batches:
-        """See :meth:`cdcwb.formats.assembler.Assembler.delivered`."""
-        return self._assembler.delivered(wanted)
-
     def parts(self) -> pa.Table:
         """See :meth:`cdcwb.formats.assembler.Assembler.parts`."""
         return self._assembler.parts()
@@ -256,15 +242,6 @@ class LocalTables:
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
         yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
         yield pa.RecordBatch.from_pylist(form.problems(plan), model.PROBLEMS)
-
-    def problems_of_events(self) -> Batches:
-        """The problems of events without those of other records, as batches of :data:`cdcwb.model.PROBLEMS`."""
-        return map(problem_rows, self._read(Wanted()))
-
-    def sequences(self) -> pa.Table:
-        """The times in change sequences (:data:`cdcwb.formats.clock.SEQUENCES`)."""
-        columns = frozenset({"kind", "position", "transaction_id", "changed_at"})
-        return of_sequences(self._read(Wanted(images=False, columns=columns)))
 
     def detected(self) -> Batches:
         """One row per detected setting."""

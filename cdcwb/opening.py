@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SAVED",
     "VERSION",
-    "Checked",
+    "CheckedCapture",
     "Reading",
     "check_capture",
     "is_saved",
@@ -80,7 +80,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedCapture:
     """A checked capture: the files to read (or None), the saved capture to which they are appended (or None) with its
     description; or a table of a database, with the requested format and options."""
 
@@ -106,7 +106,7 @@ class Checked:
 # --- checking ---------------------------------------------------------------------------------------------------------
 
 
-def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> Checked:
+def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> CheckedCapture:
     """Checks a capture and its options without Spark: whether the files exist, whether a format recognises and reads
     them, and whether it has these options.
 
@@ -119,15 +119,15 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     if len(paths) > 1 and any(map(is_jdbc, paths)):
         raise OptionError("a table of a database is opened without other paths")
     if any(map(is_kafka, paths)):
-        return Checked(_check_topics(str(paths[0]), format, known_options))
+        return CheckedCapture(_check_topics(str(paths[0]), format, known_options))
     if any(map(is_jdbc, paths)):
         table = JdbcTable.take(str(paths[0]), known_options)
         if format != "auto":
             check_options(row_format(format), known_options)
-        return Checked(table=table, requested=(format, known_options))
+        return CheckedCapture(table=table, requested=(format, known_options))
     folders = {item: folder for item in paths if (folder := saved_at(item)) is not None}
     if not folders:
-        return Checked(_check_files(list_files(path), format, known_options))
+        return CheckedCapture(_check_files(list_files(path), format, known_options))
     saved, *others = folders.values()
     if others:
         raise CaptureError(
@@ -135,12 +135,12 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         )
     about = read_description(saved)
     if new_files := [item for item in paths if item not in folders]:
-        return Checked(_check_appended(saved, about, paths, new_files, format, known_options), saved, about)
+        return CheckedCapture(_check_appended(saved, about, paths, new_files, format, known_options), saved, about)
     if known_options:
         raise OptionError(f"a saved capture takes no reader options, found {', '.join(known_options)}", path=str(saved))
     get_format(about["format"])
     check_tables(saved)
-    return Checked(saved=saved, about=about)
+    return CheckedCapture(saved=saved, about=about)
 
 
 def _listed(path: Paths) -> list[str | os.PathLike[str]]:
@@ -235,7 +235,7 @@ def _check_appended(
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-def open_tables(checked: Checked, spark: SparkSession | None = None) -> Live | Saved:
+def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> Live | Saved:
     """The tables of the capture that :func:`check_capture` checked. ``spark``: the session to use; None: the running
     one, or a new one as soon as one is needed."""
     if checked.table is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_TABLE",
-    "Snapshot",
+    "TableSnapshot",
     "TableStore",
     "dated_rows",
     "time_axis",
@@ -133,7 +133,7 @@ _PLACED: Final = (
 )
 
 
-class Snapshot:
+class TableSnapshot:
     """A capture whose ``transactions``, ``changes`` and ``problems`` are read once. Changes have only the columns that
     locate them, or all with ``images``.
 

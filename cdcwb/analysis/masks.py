@@ -33,8 +33,8 @@ __all__ = [
     "LISTED",
     "MOST_MASKS",
     "Bit",
+    "ChangeSources",
     "Drawn",
-    "Told",
     "axis",
     "change_sources",
     "changed",
@@ -64,7 +64,7 @@ MOST_MASKS: Final = 30
 _HEADERS: Final = ("operation", "schema_name", "table_name", "changed_at", "committed_at", "changed_columns")
 _SOURCES: Final = ("mask", "images", "log")
 _PLACE: Final = ("file_index", "offset", "file", "position")
-_TOLD: Final = (
+_OF_SOURCES: Final = (
     *("operation", "schema_name", "table_name", "record_type", "change_mask", "changed_columns", "change_source"),
     *("key", "file_index", "offset", "file"),
 )
@@ -74,7 +74,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChangeSources:
     """The sources of change information of updates, by table. ``numbers``: by table and one of ``told_by_mask``,
     ``told_by_images``, ``told_by_log``, ``with_mask``, ``listed``, ``listed_without_key`` (:func:`overview`); ``idle``:
     the location of the first update that changes no column, as ``file_index``, ``offset`` and ``file``."""
@@ -89,13 +89,13 @@ def changed(capture: Any) -> Changed:
     return change_counts.of_all(capture.rows("changes", _HEADERS), ask, change_counts.merge_changed)
 
 
-def change_sources(capture: Any) -> Told:
+def change_sources(capture: Any) -> ChangeSources:
     """The sources of change information of updates, and the first no-op update."""
-    sources: Told = capture.rows("changes", _TOLD).fold(_told_of, _merged_told)
+    sources: ChangeSources = capture.rows("changes", _OF_SOURCES).fold(_sources_of, _merged_sources)
     return sources
 
 
-def _told_of(changes: pa.RecordBatch) -> Told:
+def _sources_of(changes: pa.RecordBatch) -> ChangeSources:
     rows = changes.filter(pc.equal(changes["operation"], str(Operation.UPDATE)))
     known, source = rows["changed_columns"].is_valid(), rows["change_source"]
     listed = pc.and_(pc.is_in(rows["record_type"], pa.array(_compressed(), pa.string())), pc.equal(source, "log"))
@@ -111,14 +111,14 @@ def _told_of(changes: pa.RecordBatch) -> Told:
     first_idle: dict[str, tuple[int, int, str]] = {}
     for table, *location in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
         first_idle[table] = min(first_idle.get(table, (*location,)), (*location,))
-    return Told(counts, first_idle)
+    return ChangeSources(counts, first_idle)
 
 
-def _merged_told(parts: Sequence[Told]) -> Told:
+def _merged_sources(parts: Sequence[ChangeSources]) -> ChangeSources:
     idle: dict[str, tuple[int, int, str]] = {}
     for table, location in chain(*(part.idle.items() for part in parts)):
         idle[table] = min(idle.get(table, location), location)
-    return Told(change_counts.added(part.numbers for part in parts), idle)
+    return ChangeSources(change_counts.added(part.numbers for part in parts), idle)
 
 
 def _compressed() -> list[str]:
@@ -126,7 +126,7 @@ def _compressed() -> list[str]:
     return sorted({operation for name in FORMATS for operation in get_format(name).compressed_updates})
 
 
-def overview(changed: Changed, sources: Told) -> list[Record]:
+def overview(changed: Changed, sources: ChangeSources) -> list[Record]:
     """One row for each table with updates: ``table``, ``updates``, ``told_by_mask``, ``told_by_images``,
     ``told_by_log``, ``not_told`` (changed columns unknown), ``idle`` (no column changed), ``with_mask`` (those with a
     change mask), ``columns_changed`` (distinct ones), ``listed`` (compressed updates whose changed columns come from
@@ -222,10 +222,10 @@ def _merged_held(parts: Sequence[_Held]) -> _Held:
 
 def axis(capture: Any) -> TimeAxis | None:
     """The time axis of updates with known changed columns; None if none has a time."""
-    return change_counts.time_axis(dated_rows(capture, _HEADERS), _told_at)
+    return change_counts.time_axis(dated_rows(capture, _HEADERS), _sources_at)
 
 
-def _told_at(headers: Headers) -> Ints:
+def _sources_at(headers: Headers) -> Ints:
     return headers.at[change_counts.updates(headers, headers.everything) & (headers.set >= 0)]
 
 
@@ -239,7 +239,7 @@ def over_time(capture: Any, axis: TimeAxis, bins: int = 60) -> tuple[list[Record
     return change_counts.changed_rows(counts, start, width), width
 
 
-def idle_updates(changed: Changed, sources: Told, limit: int = 50) -> list[Record]:
+def idle_updates(changed: Changed, sources: ChangeSources, limit: int = 50) -> list[Record]:
     """No-op updates: ``table``, ``updates`` (with known changed columns), ``idle``, ``share``, and the location of the
     first (``file``, ``offset``); tables with most of them first."""
     rows = []

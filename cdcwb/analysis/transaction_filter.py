@@ -116,7 +116,7 @@ def narrowed(page: Any, limits: TransactionFilter) -> Any:
     """A page (:func:`cdcwb.report.open_page`) that is limited to the matching transactions: its capture, summary and
     verdict are theirs, and it states the limits. Without limits the page itself is returned. Changes outside
     transactions and problems without a transaction are excluded."""
-    from cdcwb.analysis.frames import Snapshot
+    from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import health
 
@@ -124,7 +124,7 @@ def narrowed(page: Any, limits: TransactionFilter) -> Any:
         return page
     last = page.summary["last_time"]
     part = page.part.matching(Filters(where=limits.condition(None if last is None else datetime.fromisoformat(last))))
-    capture = Snapshot(part, page.asked.folder)
+    capture = TableSnapshot(part, page.asked.folder)
     summary = summarize(capture, unfiltered=False)  # type: ignore[arg-type]
     settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *limits.limits])
     return dataclasses.replace(

@@ -18,11 +18,11 @@ from cdcwb.explore.search import LOCATION, each_batch
 from cdcwb.filters import Comparison, holds, mask_of_texts
 from cdcwb.index.columns import Bools
 from cdcwb.index.record_index import RecordIndex
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES
 
-__all__ = ["ROW", "Rows"]
+__all__ = ["ROW", "FollowedRows"]
 
 
 ROW: Final = "row"
@@ -35,7 +35,7 @@ _FEW: Final = 1_000_000
 """Saved changes that are read in this process."""
 
 
-class Rows:
+class FollowedRows:
     """The rows that records change, as a column of filters: ``EMPNO=7839``, or ``a=1+b=2``.
 
     A record that changes a key belongs to the row with the old key and to the row with the new one. If no change of a
@@ -45,7 +45,7 @@ class Rows:
 
     kind = "text"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: IndexedCapture) -> None:
         self._source = source
         self._index: RecordIndex = source.index
         self._tables: dict[str, tuple[npt.NDArray[np.int64], pa.Array]] = {}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.bookmarks import BOOKMARKS, FILTERS, Bookmarks, SavedFilters
 from cdcwb.errors import OptionError
 from cdcwb.explore import records
-from cdcwb.explore.follow import ROW, Rows
+from cdcwb.explore.follow import ROW, FollowedRows
 from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search, compare
 from cdcwb.explore.terms import Term, clause, hint, image_of, term_of_field, term_of_value, values_of, with_clause
@@ -28,7 +28,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.selection import Selection
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.model import Outcome
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Late:
 
     kind = "text"
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: IndexedCapture, name: str) -> None:
         self._source = source
         self._name = name
 
@@ -98,14 +98,14 @@ class Explorer:
     from 0. A method that fails raises OptionError and changes nothing.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: IndexedCapture) -> None:
         self.source = source
         self.index: RecordIndex = source.index
         self.records = Records(source)
         home = source.home
         self.bookmarks = Bookmarks(None if home is None else home / BOOKMARKS)
         self.saved = SavedFilters(None if home is None else home / FILTERS)
-        self._rows = Rows(source)
+        self._rows = FollowedRows(source)
         self.columns: dict[str, Column] = {
             **self.index.columns,
             **{name: Late(source, name) for name in LATE},

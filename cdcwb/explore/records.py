@@ -25,7 +25,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.columns import Numbers, Texts, Times
 from cdcwb.index.record_index import RecordIndex
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS, Kind
 from cdcwb.stored import group_sizes, read_rows
 from cdcwb.times import micros, parse_time
@@ -76,7 +76,7 @@ class Record:
 class Records:
     """The records of a source by their numbers."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: IndexedCapture) -> None:
         self._source = source
         self._index = source.index
         self.read = lru_cache(maxsize=64)(self._read)

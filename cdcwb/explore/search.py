@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError
 from cdcwb.filters import Comparison, Filter, holds
 from cdcwb.index.columns import Bools, Column
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from cdcwb.model import Kind
 from cdcwb.times import micros
 
@@ -41,7 +41,10 @@ def compare(columns: Mapping[str, Column], comparison: Comparison) -> Bools:
 
 
 def each_batch(
-    source: Source, columns: Sequence[str], function: Callable[[pa.RecordBatch], pa.RecordBatch], most: float = math.inf
+    source: IndexedCapture,
+    columns: Sequence[str],
+    function: Callable[[pa.RecordBatch], pa.RecordBatch],
+    most: float = math.inf,
 ) -> Iterator[pa.RecordBatch]:
     """A function of every batch of changes with these columns, where the changes are: in this process (at most ``most``
     saved ones), or in Spark."""
@@ -70,7 +73,7 @@ class Search:
     in several rows of an event log each row has the values of all. Records that change no row have none.
     """
 
-    def __init__(self, source: Source, understood: Filter, columns: Mapping[str, Column]) -> None:
+    def __init__(self, source: IndexedCapture, understood: Filter, columns: Mapping[str, Column]) -> None:
         self.understood = understood
         self._index = source.index
         self._values = understood.values

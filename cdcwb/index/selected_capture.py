@@ -18,7 +18,7 @@ from cdcwb.dataset import Batches, LocalRows, Rows, schema_of
 from cdcwb.index.changes import Changes
 from cdcwb.index.columns import NO_TIME, Bools, Headers
 from cdcwb.index.selected import Selected
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from cdcwb.model import PROBLEMS
 
 __all__ = ["HeaderRows", "SelectedCapture"]
@@ -39,7 +39,7 @@ class SelectedCapture:
     first record (-1 without one). What is not of the tables is that of the capture.
     """
 
-    def __init__(self, source: Source, selected: Selected, skip: Iterable[str] = ()) -> None:
+    def __init__(self, source: IndexedCapture, selected: Selected, skip: Iterable[str] = ()) -> None:
         self._source = source
         self._selected = selected
         self._skip = tuple(skip)

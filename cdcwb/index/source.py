@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["Source", "open_source", "source_of"]
+__all__ = ["IndexedCapture", "open_source", "source_of"]
 
 _COLUMNS: Final = (
     "file_index",
@@ -60,7 +60,7 @@ _OF_CHANGES: Final = (*READ, "source_events", "changed_columns")
 """The columns of changes that are indexed; changed columns are those that images show, where the source has no mask."""
 
 
-class Source:
+class IndexedCapture:
     """An index and its context.
 
     * ``home``: the folder of bookmarks and saved filters; None: they exist as long as the explorer
@@ -118,7 +118,7 @@ class Source:
             return build_changes(parts, _all(self.capture, "transactions"), self.index)
 
 
-def source_of(capture: Capture) -> Source:
+def source_of(capture: Capture) -> IndexedCapture:
     """The index of an open capture. That of a part of a capture, or of a table of rows, is temporary."""
     if capture.saved_in is not None:
         return _of_saved(capture.saved_in, None, {})
@@ -127,12 +127,12 @@ def source_of(capture: Capture) -> Source:
         return _of_events(capture, None, {})
     store = Store(_origin(files.files, files.format, files.options))
     index = open_index(store) or _build_records(store, capture)
-    return Source(index, None, files.options, [], lambda: capture)
+    return IndexedCapture(index, None, files.options, [], lambda: capture)
 
 
 def open_source(
     path: Paths | DataFrame, format: str = "auto", folder: str | os.PathLike[str] | None = None, **options: Any
-) -> Source:
+) -> IndexedCapture:
     """The capture at ``path``, with the parameters of :func:`cdcwb.load`, and its index.
 
     Notes are in ``folder``, or in the folder of a saved capture. The index is built if it is missing or the files
@@ -151,7 +151,7 @@ def open_source(
     return _of_files(path, format, home, options)
 
 
-def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> Source:
+def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     import cdcwb
 
     facts = read_description(path)
@@ -165,7 +165,7 @@ def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> Sour
             about["options"] = _overridden(facts["format"], _table(path, "detected"))
             index = build_index(store, events, about, _table(path, "problems"), _table(path, "table_versions"))
     notes = home or path
-    return Source(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
+    return IndexedCapture(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
 
 
 @contextmanager
@@ -193,7 +193,7 @@ def _overridden(format: str, detected: pa.Table) -> dict[str, str]:
     return {row["setting"]: row["value"] for row in rows if row["setting"] in known and "://" not in row["value"]}
 
 
-def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str, Any]) -> Source:
+def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     import cdcwb
 
     @cache
@@ -203,7 +203,7 @@ def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str,
     paths = list_files(path)
     store = Store(_origin(paths, format, options))
     index = open_index(store) or _build_records(store, capture())
-    return Source(index, home, options, [], capture)
+    return IndexedCapture(index, home, options, [], capture)
 
 
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,18 +235,18 @@ def _parts(rows: Rows, folder: Path) -> list[Path]:
     return sorted(folder.glob("*.parquet"))
 
 
-def _of_rows(frame: Paths | DataFrame, format: str, home: Path | None, options: Mapping[str, Any]) -> Source:
+def _of_rows(frame: Paths | DataFrame, format: str, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     import cdcwb
 
     return _of_events(cdcwb.load(frame, format, **options), home, options)
 
 
-def _of_events(capture: Capture, home: Path | None, options: Mapping[str, Any]) -> Source:
+def _of_events(capture: Capture, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     """A capture whose files cannot be read again: its events are stored completely, as long as the source exists."""
     folder = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
     parts = _parts(capture.rows("events", TABLES["events"].names), folder)
     index = build_index(Store(None), parts, _about(capture), *_problems_and_versions(capture))
-    source = Source(index, home, options, parts, lambda: capture)
+    source = IndexedCapture(index, home, options, parts, lambda: capture)
     weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
     return source
 

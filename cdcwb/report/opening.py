@@ -22,7 +22,7 @@ from cdcwb.times import parse_time
 from cdcwb.words import show_times_in, visible
 
 if TYPE_CHECKING:
-    from cdcwb.analysis.frames import Snapshot
+    from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.capture import Capture
 
 __all__ = [
@@ -57,7 +57,7 @@ class OpenedCapture:
     asked: Parameters
     whole: Capture
     part: Capture
-    capture: Snapshot
+    capture: TableSnapshot
     summary: dict[str, Any]
     health: Health
 
@@ -68,11 +68,11 @@ def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
     """
     import cdcwb
-    from cdcwb.analysis.frames import Snapshot
+    from cdcwb.analysis.frames import TableSnapshot
 
     capture = cdcwb.load(asked.path, asked.format, **asked.options)
     part = limited(capture, asked)
-    snapshot = Snapshot(part, asked.folder, images)
+    snapshot = TableSnapshot(part, asked.folder, images)
     return _page(asked, capture, part, snapshot, _summary(asked, snapshot, capture))
 
 
@@ -81,13 +81,13 @@ def look_at(
 ) -> OpenedCapture:
     """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
     the filters."""
-    from cdcwb.analysis.frames import Snapshot
+    from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
 
     path = _location_of(capture)
     options = options_of(capture)
     asked = Parameters(path=path, format=capture.format, options=options, limits=list(limits), shown=path)
-    snapshot = Snapshot(part or capture, None, images)
+    snapshot = TableSnapshot(part or capture, None, images)
     summary = summarize(snapshot, unfiltered=not limits)  # type: ignore[arg-type]
     return _page(asked, capture, part or capture, snapshot, summary)
 
@@ -121,7 +121,7 @@ def limited(capture: Capture, asked: Parameters) -> Capture:
 
 
 def _page(
-    asked: Parameters, capture: Capture, part: Capture, snapshot: Snapshot, summary: dict[str, Any]
+    asked: Parameters, capture: Capture, part: Capture, snapshot: TableSnapshot, summary: dict[str, Any]
 ) -> OpenedCapture:
     from cdcwb.analysis.contents import readers
 

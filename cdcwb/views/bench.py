@@ -20,7 +20,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.index.changes import Changes, TooManyChangesError
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
-from cdcwb.index.source import Source, source_of
+from cdcwb.index.source import IndexedCapture, source_of
 from cdcwb.report import show
 from cdcwb.spark.session import running_session
 from cdcwb.spark.tasks import running_tasks
@@ -74,7 +74,7 @@ class Bench:
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> IndexedCapture:
         """The index of records."""
         return source_of(self.capture)
 

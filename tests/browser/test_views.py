@@ -15,7 +15,7 @@ from selenium.webdriver import ActionChains, Chrome
 
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import Selection
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from tests.browser.chrome import opened, requests, waiting
 from tests.browser.lab import READY, TOKEN, lab
 from tests.saved_capture import write_saved
@@ -51,7 +51,7 @@ CHOSEN = "return document.querySelector('.cdcwb-explorer .line.chosen')?.dataset
 class Page:
     """A notebook with two pages of views, in JupyterLab."""
 
-    def __init__(self, chrome: Chrome, source: Source) -> None:
+    def __init__(self, chrome: Chrome, source: IndexedCapture) -> None:
         self.chrome = chrome
         self.source = source
         self.wait = waiting(chrome)

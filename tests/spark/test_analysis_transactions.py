@@ -17,7 +17,7 @@ import pytest
 from cdcwb import model
 from cdcwb.analysis import integrity
 from cdcwb.analysis import transactions as ask
-from cdcwb.analysis.frames import Snapshot
+from cdcwb.analysis.frames import TableSnapshot
 from cdcwb.errors import OptionError
 from cdcwb.times import TimeAxis
 from tests.changes import Frames
@@ -268,4 +268,4 @@ def test_a_snapshot_never_replaces_what_spark_did_not_write(capture: Any, tmp_pa
     with pytest.raises(
         OptionError, match=r"changes.parquet' already exists and is not a table that Spark wrote; name another folder"
     ):
-        Snapshot(capture, tmp_path)
+        TableSnapshot(capture, tmp_path)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import cdcwb
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
-from cdcwb.index.source import Source, source_of
+from cdcwb.index.source import IndexedCapture, source_of
 from tests.explore_captures import DATA
 
 LABELS = str(DATA / "gbase8s.labels.json")
@@ -212,7 +212,7 @@ def test_a_large_capture_is_searched_and_its_rows_are_followed_by_spark(
     explorer.apply('table == "shop.orders" and operation == "INSERT"')
     explorer.follow_row()
     expected.append(shown(explorer))
-    monkeypatch.setattr(Source, "change_batches", lambda *_asked: None)
+    monkeypatch.setattr(IndexedCapture, "change_batches", lambda *_asked: None)
     again = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS, split_size="20000")
     for line, rows in zip((*lines, explorer.filter), expected, strict=True):
         if "row ==" in line:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 import cdcwb
 from cdcwb.index.selected import Selected
 from cdcwb.index.selection import NO_TABLE, Selection
-from cdcwb.index.source import Source, source_of
+from cdcwb.index.source import IndexedCapture, source_of
 from tests.explore_captures import DATA
 from tests.saved_capture import open_saved
 
@@ -22,11 +22,11 @@ FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "idm-even
 
 
 @pytest.fixture(scope="module", params=FORMATS)
-def source(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: Any) -> Source:
+def source(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: Any) -> IndexedCapture:
     return source_of(open_saved(DATA / request.param, tmp_path_factory.mktemp("saved") / "capture"))
 
 
-def selections(source: Source) -> list[dict[str, Any]]:
+def selections(source: IndexedCapture) -> list[dict[str, Any]]:
     """A selection for every field, from what the capture has, and some of several."""
     changes = source.changes
     assert changes.span is not None
@@ -91,13 +91,13 @@ def _condition(name: str, value: Any, selection: Selection) -> Column:
     return F.coalesce(F.col(column[name]).isin(*value), F.lit(False))
 
 
-def places(source: Source, selection: Selection) -> list[tuple[int, int]]:
+def places(source: IndexedCapture, selection: Selection) -> list[tuple[int, int]]:
     rows = source.changes.record[Selected(source.changes, selection).mask()]
     return [(source.index.number("file_index", row), source.index.number("offset", row)) for row in rows]
 
 
 @pytest.mark.oldest
-def test_the_index_selects_the_changes_that_spark_selects(source: Source) -> None:
+def test_the_index_selects_the_changes_that_spark_selects(source: IndexedCapture) -> None:
     capture = source.capture
     changes, transactions = capture.changes.cache(), capture.transactions.cache()
     found = 0
@@ -112,7 +112,7 @@ def test_the_index_selects_the_changes_that_spark_selects(source: Source) -> Non
     transactions.unpersist()
 
 
-def test_transactions_and_problems_follow_the_selected_changes(source: Source) -> None:
+def test_transactions_and_problems_follow_the_selected_changes(source: IndexedCapture) -> None:
     capture = source.capture
     for fields in selections(source)[:9]:
         if "time_from" in fields or "time_to" in fields:  # tests/answers: those that were open then
@@ -137,7 +137,7 @@ def test_transactions_and_problems_follow_the_selected_changes(source: Source) -
         assert sorted((one["code"], one["sentence"]) for one in selected.problems()) == expected, fields
 
 
-def test_everything_is_selected_without_a_field(source: Source) -> None:
+def test_everything_is_selected_without_a_field(source: IndexedCapture) -> None:
     selected = Selected(source.changes, Selection())
     assert selected.mask().all()
     assert len(selected.transactions()) == len(source.changes.transactions)

@@ -16,7 +16,7 @@ ROLES: Final = {
     "Version",  # one version of a table
 }
 REPEATED: Final = {
-    "Checked", "Page", "_Found", "_Versions", "Drift", "Rows", "Snapshot", "Source", "Step",
+    "Page", "_Found", "_Versions", "Drift", "Step",
     "Stretch", "_Counted", "_Move",
 }  # fmt: skip
 """Names that still have several meanings. The list only gets shorter."""

@@ -18,7 +18,7 @@ from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.records import find
 from cdcwb.index.record_index import RecordIndex, build_index, open_index
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.index.store import Store
 from tests.explore_captures import DATA, saved
 
@@ -205,7 +205,7 @@ def large(folder: Path, records: int) -> RecordIndex:
 def paged(index: RecordIndex) -> tuple[float, float]:
     """The slowest page and the slowest filter, in seconds of this process; a page is asked for in the middle of what a
     filter found."""
-    explorer = Explorer(Source(index, None, {}, [], lambda: pytest.fail("the capture was opened")))
+    explorer = Explorer(IndexedCapture(index, None, {}, [], lambda: pytest.fail("the capture was opened")))
     pages, filters = [], []
     for text in (
         "",

@@ -15,7 +15,7 @@ from cdcwb.explore.model import Explorer
 from cdcwb.filters import FilterError, quoted
 from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.selection import Selection
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from tests.explore_captures import DATA, explorer_of, saved
 
 FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "debezium")
@@ -335,9 +335,9 @@ def test_a_half_of_an_update_is_shown_alone_if_the_changes_are_too_many(
     explorer = Explorer.open(made["gbase8s"])
     explorer.apply('kind == "before" and table == "shop.orders"')
 
-    def too_many(_source: Source) -> Any:
+    def too_many(_source: IndexedCapture) -> Any:
         raise TooManyChangesError("too many changes")
 
-    monkeypatch.setattr(Source, "changes", property(too_many))
+    monkeypatch.setattr(IndexedCapture, "changes", property(too_many))
     values = explorer.detail()["values"]
     assert {(one["has_before"], one["has_after"]) for one in values} == {(True, False)}

@@ -19,7 +19,7 @@ from cdcwb.explore.model import Explorer
 from cdcwb.filters import FilterError, holds, kind_of_type, parse, value_name
 from cdcwb.formats import choose, list_files
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.index.source import Source
+from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS
 from tests.explore_captures import DATA, saved
 
@@ -317,13 +317,13 @@ def test_a_name_is_written_in_any_case_and_in_quotes_where_it_has_to_be() -> Non
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes come in batches of 20."""
-    read = Source.change_batches
+    read = IndexedCapture.change_batches
 
-    def few(source: Source, *asked: Any) -> Iterator[pa.RecordBatch]:
+    def few(source: IndexedCapture, *asked: Any) -> Iterator[pa.RecordBatch]:
         for batch in read(source, *asked) or ():
             yield from (batch.slice(first, 20) for first in range(0, len(batch), 20))
 
-    monkeypatch.setattr(Source, "change_batches", few)
+    monkeypatch.setattr(IndexedCapture, "change_batches", few)
 
 
 @pytest.mark.usefixtures("small_batches")

@@ -10,7 +10,7 @@ import pytest
 
 from cdcwb import charts
 from cdcwb.charts import theme
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
 from cdcwb.views.bench import Bench
@@ -23,18 +23,18 @@ class Capture:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+def source(tmp_path_factory: pytest.TempPathFactory) -> IndexedCapture:
     return open_source(write_saved(tmp_path_factory.mktemp("leads") / "capture", changes=600, transactions=40))
 
 
 @pytest.fixture
-def bench(source: Source) -> Bench:
+def bench(source: IndexedCapture) -> Bench:
     bench = Bench(Capture())  # type: ignore[arg-type]
     vars(bench)["source"] = source
     return bench
 
 
-def test_a_row_leads_to_the_record_that_it_names(source: Source) -> None:
+def test_a_row_leads_to_the_record_that_it_names(source: IndexedCapture) -> None:
     index, changes = source.index, source.changes
     chosen = int(changes.record[100])
     about = index.row(chosen)
@@ -54,7 +54,7 @@ def test_a_row_leads_to_the_record_that_it_names(source: Source) -> None:
     assert records_of([], changes) == []
 
 
-def test_the_first_of_several_records_with_a_value_is_found(source: Source) -> None:
+def test_the_first_of_several_records_with_a_value_is_found(source: IndexedCapture) -> None:
     index = source.index
     positions = [index.row(number)["position"] for number in range(index.records)]
     wanted = [text for text in dict.fromkeys(positions) if text is not None][::17]

@@ -19,7 +19,7 @@ from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.index.selection import Selection
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.times import time_of
 from tests.saved_capture import write_saved
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def source(folder: Path) -> Source:
+def source(folder: Path) -> IndexedCapture:
     return open_source(folder)
 
 
@@ -87,13 +87,13 @@ Case = tuple[Selected, Rows, SelectedCapture]
 
 
 @pytest.fixture(params=range(len(FIELDS)), ids=lambda number: "+".join(FIELDS[number]) or "everything")
-def case(request: pytest.FixtureRequest, source: Source, rows: Rows) -> Case:
+def case(request: pytest.FixtureRequest, source: IndexedCapture, rows: Rows) -> Case:
     selection = Selection(**FIELDS[request.param])
     selected = Selected(source.changes, selection)
     return selected, [row for row in rows if fits(row, selection)], SelectedCapture(source, selected)
 
 
-def test_the_index_holds_every_change_at_its_record(source: Source, rows: Rows) -> None:
+def test_the_index_holds_every_change_at_its_record(source: IndexedCapture, rows: Rows) -> None:
     changes, places = source.changes, source.index
     assert len(changes) == len(rows)
     for number, row in enumerate(rows):
@@ -112,7 +112,7 @@ def test_the_selected_changes_are_those_that_fit(case: Case) -> None:
     assert offsets == [row["offset"] for row in rows]
 
 
-def test_every_value_is_counted_as_if_its_field_were_not_set(source: Source, rows: Rows) -> None:
+def test_every_value_is_counted_as_if_its_field_were_not_set(source: IndexedCapture, rows: Rows) -> None:
     selection = Selection(tables=["shop.orders"], operations=["UPDATE"])
     found = Selected(source.changes, selection).facets()
     of_updates = Counter(row["table"] for row in rows if row["operation"] == "UPDATE")
@@ -123,7 +123,7 @@ def test_every_value_is_counted_as_if_its_field_were_not_set(source: Source, row
     assert dict(found["columns"]) == Counter(name for row in both for name in row["changed_columns"] or ())
 
 
-def test_changes_over_time_are_all_there(case: Case, rows: Rows, source: Source) -> None:
+def test_changes_over_time_are_all_there(case: Case, rows: Rows, source: IndexedCapture) -> None:
     selected, *_ = case
     found = contents.done(SelectedCapture(source, selected, TIME))
     others = Selection(**{name: value for name, value in selected.selection.values().items() if "time" not in name})
@@ -162,7 +162,7 @@ def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_th
     assert all(row["changes_total"] == row["changes"][0][1] for row in top)
 
 
-def test_the_transactions_of_a_window_reach_into_it(source: Source) -> None:
+def test_the_transactions_of_a_window_reach_into_it(source: IndexedCapture) -> None:
     transactions = source.changes.transactions
     window = (time_of(transactions.began[100]), time_of(transactions.began[110]))
     found = transactions.records(ask.reaching(transactions, np.arange(200), window))

@@ -16,7 +16,7 @@ import pytest
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
-from cdcwb.index.source import Source, open_source
+from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.report import show
 from cdcwb.report.answer import FIRST_ROWS, Note
 from cdcwb.times import time_of
@@ -39,12 +39,12 @@ class Capture:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+def source(tmp_path_factory: pytest.TempPathFactory) -> IndexedCapture:
     return open_source(write_saved(tmp_path_factory.mktemp("made") / "capture", changes=1500, transactions=200))
 
 
 @pytest.fixture
-def views(source: Source) -> Views:
+def views(source: IndexedCapture) -> Views:
     capture = Capture()
     found = Views(capture)  # type: ignore[arg-type]
     found.bench.__dict__["source"] = source
@@ -460,5 +460,5 @@ def test_a_page_that_hears_of_a_record_later_adds_nothing_to_what_is_selected_si
     assert ask(explorer, "chosen")["shown"] == updates
 
 
-def test_an_explorer_that_stands_alone_knows_no_selection(source: Source) -> None:
+def test_an_explorer_that_stands_alone_knows_no_selection(source: IndexedCapture) -> None:
     assert ask(ExplorerWidget(Explorer(source)), "open")["selection"] is None

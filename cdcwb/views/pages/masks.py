@@ -51,7 +51,7 @@ class Masks(Page):
         return ask.overview(self.changed, self.change_sources)
 
     @cached_property
-    def change_sources(self) -> ask.Told:
+    def change_sources(self) -> ask.ChangeSources:
         """The sources of change information of updates."""
         return ask.change_sources(self.capture)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from cdcwb import charts
 from cdcwb.analysis.contents import readers
-from cdcwb.analysis.frames import Snapshot
+from cdcwb.analysis.frames import TableSnapshot
 from cdcwb.analysis.history import (
     RowHistory,
     busiest_key,
@@ -74,7 +74,7 @@ class _Asked:
     key: dict[str, str | None]
     keys: Keyed
     rules: Rules
-    sides: tuple[Snapshot, ...] = ()
+    sides: tuple[TableSnapshot, ...] = ()
     sides_known: tuple[Tables, ...] = ()
     notes: list[str] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class _Asked:
 
 
 def _ask(
-    capture: Any, sides: tuple[Snapshot, ...], table: str, position: str, time: str, key: str, rules: str
+    capture: Any, sides: tuple[TableSnapshot, ...], table: str, position: str, time: str, key: str, rules: str
 ) -> _Asked:
     """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
     one.
@@ -209,10 +209,12 @@ class Replay(Page):
         super().__init__(opened)
         self.infer_keys = as_bool("infer_keys", infer_keys)
         self.target = open_target(target, target_format, target_options) if isinstance(target, str) else target
-        sides: tuple[Snapshot, ...] = ()
+        sides: tuple[TableSnapshot, ...] = ()
         if self.target is not None:
             folder = self.asked.folder and self.asked.folder / "target"
-            self._target = Snapshot(limited(self.target, self.asked), folder, self.images)  # it owns a temporary folder
+            self._target = TableSnapshot(
+                limited(self.target, self.asked), folder, self.images
+            )  # it owns a temporary folder
             sides = (self.capture, self._target)
             show.read_by(readers(self.target, options_of(self.target)), further=True)
         self.wanted = _ask(self.capture, sides, table, position, time, key, rules)
