@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.analysis.continuity import Break, continuity
+from cdcwb.analysis.counters import counters
 from cdcwb.analysis.order import listed
 from cdcwb.dataset import Rows, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
@@ -57,7 +59,10 @@ def summarize(
     ``changed_at`` (why the times of some records are unknown, else null) · ``problems``, ``problems_by_severity``,
     ``problems_by_code`` (a list: severity, code, title, count and the first locations: file, offset, length, sentence,
     transaction_id) · ``unassigned_errors`` (with ``whole``: its errors that name no table and are not in the capture;
-    there could be records of its tables) · ``detected`` (a list of rows) · ``healthy`` (no problem
+    there could be records of its tables) · ``detected`` (a list of rows) · ``counters`` (of transactions: their number,
+    contradictions and the first places; null if no event has a number), ``continuity`` (of rows:
+    :attr:`cdcwb.analysis.continuity.Continuity.facts`, contradictions: breaks other than repeats, and the first places;
+    null without images); both null unless ``unfiltered`` · ``healthy`` (no contradiction, no problem
     above information, no unassigned error, no open or incomplete transaction, and all bytes accounted for).
 
     ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``whole``: the
@@ -79,12 +84,34 @@ def summarize(
     facts |= _problems(first_problems(capture))
     facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
     facts["detected"] = listed(capture, "detected")
+    facts |= _checks(capture, say) if unfiltered else {"counters": None, "continuity": None}
     sick = facts["unassigned_errors"] or any(
         facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
     )
     lacking = facts["open_transactions"] or facts["incomplete_transactions"]
-    facts["healthy"] = not sick and not lacking and facts["ledger"] in ("closes", None)
+    contradicted = any((facts[check] or {}).get("contradictions") for check in ("counters", "continuity"))
+    facts["healthy"] = not sick and not lacking and not contradicted and facts["ledger"] in ("closes", None)
     return facts
+
+
+def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
+    say("checking counters")
+    numbers = counters(capture)
+    found: Facts = {"counters": None, "continuity": None}
+    if numbers.transactions:
+        listed = [
+            {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"} for row in numbers.listed
+        ]
+        found["counters"] = {"transactions": numbers.transactions, "contradictions": numbers.contradictions}
+        found["counters"]["places"] = listed[:FIRST_PLACES]
+    if getattr(capture, "has_images", True):
+        say("comparing the changes of each row")
+        rows = continuity(capture)
+        serious = rows.breaks - rows.kinds.get(Break.REPEAT, 0)  # what came twice is delivered at least once
+        found["continuity"] = {**rows.facts, "checked_text": rows.summary, "contradictions": serious}
+        names = ("sentence", "file", "offset")
+        found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:FIRST_PLACES]]
+    return found
 
 
 def _events(entries: list[dict[str, Any]], rows: list[Row], unfiltered: bool) -> Facts:

@@ -99,15 +99,27 @@ def verdict(facts: dict[str, Any]) -> str:
         faults.append(f"{count(facts['incomplete_transactions'])} {of_all} incomplete")
     if facts["ledger"] not in ("closes", None):
         faults.append("bytes unaccounted for")
+    counters, continuity = (facts.get(check) or {} for check in ("counters", "continuity"))
+    if counters.get("contradictions"):
+        faults.append(f"{plural(counters['contradictions'], 'contradiction')} of counters")
+    if continuity.get("contradictions"):
+        kinds = tally(continuity["kinds"])
+        faults.append(f"{plural(continuity['breaks'], 'break')} in the continuity of rows ({kinds})")
     if not facts["healthy"]:
         return f"Issues found: {joined(faults)}."
     units = list(dict.fromkeys(entry["unit"] for entry in facts["files"])) or [facts["unit"]]
-    parts = [f"every {joined(units)} is accounted for"] if facts["ledger"] else []
+    checks = [f"every {joined(units)}"] if facts["ledger"] else []
+    checks += ["counters"] if counters else []
+    checks += [continuity["checked_text"]] if continuity.get("checked") else []
+    parts = []
     if facts["transactions"]:
         parts.append(_completeness(facts["transactions"], facts["transactions_by_completeness"]))
     remarks = plural(facts["problems"], "remark")
     parts.append(f"there is nothing worse than {remarks}" if facts["problems"] else "there are no problems")
-    return f"Healthy: {joined(parts)}."
+    passed = f"{plural(len(checks), 'check')} passed: {', '.join(checks)}" if checks else ""
+    if continuity.get("tables") and not continuity["checked"]:
+        passed += f"{', ' if checks else ''}not continuity (no table has a key)"
+    return f"Healthy: {passed}{'; ' if passed else ''}{joined(parts)}."
 
 
 def _mostly_malformed(files: list[dict[str, Any]]) -> list[str]:
@@ -151,6 +163,8 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("changes", _changes(facts)),
         ("transactions", _transactions(facts)),
         ("time", _time(facts["first_time"], facts["last_time"])),
+        ("counters", _contradictions(facts.get("counters"), "no contradictions")),
+        ("continuity", _contradictions(facts.get("continuity"), "no breaks")),
         ("changed_at", facts["changed_at"]),
         ("positions", _span(facts["first_position"], facts["last_position"])),
         ("restart position", facts["restart_position"]),
@@ -162,6 +176,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
     lines += _section("tables read" if is_table(facts["files"]) else "files", _file_lines(facts["files"]))
     lines += _section(f"tables ({count(len(facts['tables']))})", _table_lines(facts["tables"]))
     lines += _section("detected", _detected_lines(facts["detected"]))
+    lines += _section("contradictions", _contradiction_lines(facts))
     lines += _section(f"problems ({count(facts['problems'])})", _problem_lines(facts["problems_by_code"]))
     return [visible(line, sys.maxsize) for line in lines]  # names of record types and operations come from outside, too
 
@@ -288,6 +303,27 @@ def _detected_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
         scope = "" if row["scope"] == "capture" else f"{visible(row['scope'])}: "
         why = "given as an option" if row["overridden"] else visible(row["evidence"], 400)
         lines.append(f"{scope}{row['setting']} = {visible(row['value'])}  ({why})")
+    return lines
+
+
+def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
+    """The result of a check; None if it was not made."""
+    if check is None:
+        return None
+    if "kinds" in check:
+        return f"{tally(check['kinds']) if check['kinds'] else none} ({check['checked_text']})"
+    number = check["contradictions"]
+    found = plural(number, "contradiction") if number else none
+    return f"{found} in {plural(check['transactions'], 'transaction')} with numbered events"
+
+
+def _contradiction_lines(facts: dict[str, Any]) -> list[str]:
+    """The first contradictions of counters and breaks of rows."""
+    lines = []
+    for check, name in (("counters", "contradictions"), ("continuity", "breaks")):
+        found = facts.get(check) or {"places": [], name: 0}
+        lines += [visible(place["sentence"], 400) for place in found["places"]]
+        lines += _more(found[name] - len(found["places"]), "place")
     return lines
 
 

@@ -72,13 +72,25 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
     return {"severity": severity, "code": name, "title": "a title", "count": count, "places": list(places)}
 
 
+CONTINUITY: dict[str, Any] = {
+    "tables": 14,
+    "checked": 12,
+    "compared": 9,
+    "breaks": 0,
+    "kinds": {},
+    "contradictions": 0,
+    "places": [],
+    "checked_text": "continuity of 12 of 14 tables (2 have no key)",
+}
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({}, "Healthy: every byte is accounted for, all 2 transactions are complete and there are no problems."),
+        ({}, "Healthy: 1 check passed: every byte; all 2 transactions are complete and there are no problems."),
         (
             {"transactions": 1, "transactions_by_completeness": {"complete": 1}},
-            "Healthy: every byte is accounted for, the transaction is complete and there are no problems.",
+            "Healthy: 1 check passed: every byte; the transaction is complete and there are no problems.",
         ),
         (
             {"transactions": 0, "transactions_by_completeness": {}, "problems": 3, "ledger": None},
@@ -86,19 +98,41 @@ def code(severity: str, name: str, count: int, *places: dict[str, Any]) -> dict[
         ),
         (
             {"transactions_by_completeness": {"complete": 1, "no_begin": 1}},
-            "Healthy: every byte is accounted for, 1 of 2 transactions are complete and there are no problems.",
+            "Healthy: 1 check passed: every byte; 1 of 2 transactions are complete and there are no problems.",
         ),
         (
             {"transactions_by_completeness": {"unknown": 2}},
-            "for, whether the 2 transactions are complete is not known and there are no problems.",
+            "byte; whether the 2 transactions are complete is not known and there are no problems.",
         ),
         (
             {"files": [file(0, "a.csv", 9), file(1, "a.parquet", 9, rows=6)]},
-            "Healthy: every byte and row is accounted for, all 2 transactions are complete and there are no problems.",
+            "Healthy: 1 check passed: every byte and row; all 2 transactions are complete and there are no problems.",
+        ),
+        (
+            {"counters": {"contradictions": 0, "transactions": 2, "places": []}, "continuity": CONTINUITY},
+            (
+                "Healthy: 3 checks passed: every byte, counters, continuity of 12 of 14 tables (2 have no key); "
+                "all 2 transactions are complete and there are no problems."
+            ),
+        ),
+        (
+            {"continuity": CONTINUITY | {"checked": 0}},
+            (
+                "Healthy: 1 check passed: every byte, not continuity (no table has a key); "
+                "all 2 transactions are complete and there are no problems."
+            ),
+        ),
+        (
+            {
+                "healthy": False,
+                "counters": {"contradictions": 2, "transactions": 2, "places": []},
+                "continuity": CONTINUITY | {"contradictions": 2, "breaks": 3, "kinds": {"gap": 2, "repeat": 1}},
+            },
+            "Issues found: 2 contradictions of counters and 3 breaks in the continuity of rows (gap 2, repeat 1).",
         ),
         (
             {"files": [], "unit": "row"},
-            "Healthy: every row is accounted for, all 2 transactions are complete and there are no problems.",
+            "Healthy: 1 check passed: every row; all 2 transactions are complete and there are no problems.",
         ),
         (
             {"healthy": False, "problems_by_severity": {"warning": 1, "error": 2, "info": 7}},
