@@ -1,6 +1,7 @@
 """Figures from small lists of records. This package uses no Spark and parses nothing."""
 
 from cdcwb.charts.contents import MOST_FILES, done_over_time, heatmap, ledger, operations
+from cdcwb.charts.continuity import breaks_over_time, version_chain
 from cdcwb.charts.decisions import decisions, histories, timelines
 from cdcwb.charts.drift import version_lanes
 from cdcwb.charts.latency import latency
@@ -11,6 +12,7 @@ from cdcwb.charts.timeline import concurrency, timeline
 __all__ = [
     "MOST_FILES",
     "bits",
+    "breaks_over_time",
     "changed_over_time",
     "concurrency",
     "decisions",
@@ -29,5 +31,6 @@ __all__ = [
     "timeline",
     "timelines",
     "together",
+    "version_chain",
     "version_lanes",
 ]

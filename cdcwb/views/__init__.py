@@ -39,6 +39,7 @@ PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
         ("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together"),
     ),
     "problems": ("Problems", "capture:CapturePage", ("capture.problems",)),
+    "continuity": ("Continuity of rows", "continuity:ContinuityPage", ()),
     "drift": ("Schema drift", "drift:Drift", ()),
     "event_log": ("Event log and XDS", "event_log:EventLog", ()),
     "history": ("Row history", "replay:History", ()),
@@ -109,6 +110,7 @@ class Views:
     transactions: PageOf
     masks: PageOf
     problems: PageOf
+    continuity: PageOf
     drift: PageOf
     event_log: PageOf
     history: PageOf

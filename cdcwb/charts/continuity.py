@@ -1,0 +1,96 @@
+"""Charts of the continuity of rows: breaks over time, and the versions of one row as a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.words import count, local, moment, zone_name
+
+__all__ = ["breaks_over_time", "version_chain"]
+
+Record = Mapping[str, Any]
+
+_KINDS: Final = {
+    "gap": (theme.SAFE[1], "x"),
+    "stale": (theme.SAFE[2], "triangle-down"),
+    "repeat": (theme.SAFE[0], "circle"),
+    "revived": (theme.SAFE[9], "diamond"),
+    "phantom": (theme.SAFE[4], "square"),
+    "late": (theme.SAFE[6], "triangle-left"),
+}
+"""The colour and the symbol of each kind of break."""
+
+_LANE: Final = 34
+
+
+def breaks_over_time(breaks: Sequence[Record]) -> go.Figure:
+    """Each break at its time, in a lane for each table; colour and symbol by kind.
+
+    Records: ``at`` (aware; records without it are left out), ``table``, ``kind``, ``sentence``.
+    """
+    timed = [row for row in breaks if row["at"] is not None]
+    tables = sorted({row["table"] for row in timed}, reverse=True)
+    figure = theme.figure(height=_LANE * max(2, len(tables)) + 120)
+    for kind, (colour, symbol) in _KINDS.items():
+        some = [row for row in timed if row["kind"] == kind]
+        if some:
+            figure.add_scatter(
+                mode="markers",
+                name=f"{kind} ({count(len(some))})",
+                ids=theme.records_of(some),
+                x=[local(row["at"]).isoformat(sep=" ") for row in some],
+                y=[tables.index(row["table"]) for row in some],
+                marker={"symbol": symbol, "color": colour, "size": 11, "line": {"color": theme.INK, "width": 1}},
+                customdata=[[moment(row["at"]), theme.label(row["sentence"], 300)] for row in some],
+                hovertemplate=f"{kind}, %{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
+            )
+    lanes = {"tickvals": list(range(len(tables))), "ticktext": [theme.label(table, 30) for table in tables]}
+    figure.update_layout(
+        showlegend=True,
+        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
+        yaxis={**lanes, "range": [-0.6, len(tables) - 0.4], "showgrid": False, "zeroline": False},
+    )
+    return figure
+
+
+def version_chain(changes: Sequence[Record]) -> go.Figure:
+    """The changes of a row in the order of the capture as a chain: a dashed red link leads to a change that contradicts
+    those before it.
+
+    Records: ``operation``, ``at``, ``told`` (the change in words), ``broken`` (the kind of break, or None).
+    """
+    figure = theme.figure(height=240, showlegend=True)
+    for number, change in enumerate(changes[1:], 1):
+        broken = change["broken"] is not None
+        link = {"color": theme.SAFE[9] if broken else theme.FAINT, "width": 3, "dash": "dot" if broken else "solid"}
+        figure.add_shape(type="line", x0=number, x1=number + 1, y0=0, y1=0, line=link, layer="below")
+    for operation in dict.fromkeys(change["operation"] for change in changes):
+        some = [(n, change) for n, change in enumerate(changes, 1) if change["operation"] == operation]
+        look = theme.look(theme.OPERATIONS, operation)
+        figure.add_scatter(
+            mode="markers",
+            name=look.title,
+            ids=theme.records_of(change for _, change in some),
+            x=[number for number, _ in some],
+            y=[0] * len(some),
+            marker={"symbol": "circle", "color": look.colour, "size": 16, "line": {"color": look.edge, "width": 2}},
+            customdata=[[moment(change["at"]), theme.label(change["told"], 200)] for _, change in some],
+            hovertemplate=f"{look.title}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
+        )
+    for number, change in enumerate(changes, 1):
+        if change["broken"] is not None:
+            figure.add_annotation(
+                x=number - 0.5 if number > 1 else number, y=0, yshift=26, text=change["broken"], showarrow=False
+            )
+    figure.update_layout(
+        xaxis={
+            "title": {"text": "change of the row, in the order of the capture"},
+            "dtick": max(1, len(changes) // 20),
+        },
+        yaxis={"visible": False, "range": [-1, 1]},
+    )
+    return figure

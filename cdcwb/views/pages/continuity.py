@@ -1,0 +1,159 @@
+"""The page about the continuity of rows: what was lost, repeated, reordered or revived."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from cdcwb import charts
+from cdcwb.analysis.continuity import MOST_BREAKS, Break, Continuity, continuity
+from cdcwb.analysis.history import RowHistory, key_text, parse_key
+from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
+from cdcwb.errors import OptionError
+from cdcwb.report.answer import Answer
+from cdcwb.views.pages.page import Page, panel
+from cdcwb.words import count, plural, tally
+
+if TYPE_CHECKING:
+    from cdcwb.report.opening import OpenedCapture
+
+__all__ = ["ContinuityPage"]
+
+_DRAWN: Final = 2_000  # breaks
+_CHAIN: Final = 40  # changes of a row
+_ROWS: Final = 50
+_RECORDS: Final = {"operation": "change", "position": "position", "file": "file", "offset": "offset"}
+_MEANINGS: Final = {
+    Break.GAP: "a version of the row is missing between two changes",
+    Break.STALE: "an older version of the row arrives after a newer one",
+    Break.REPEAT: "the same change arrives again",
+    Break.REVIVED: "an UPDATE follows the DELETE of the row",
+    Break.PHANTOM: "a DELETE follows the DELETE of the row",
+    Break.LATE: "changes of the row arrive in another order than that of their commits",
+}
+
+
+class ContinuityPage(Page):
+    """Breaks in the continuity of rows: by table, over time, the rows with most of them, and the versions of one row.
+
+    ``table`` and ``key`` (a JSON object, or column=value): the row whose versions are shown; empty: the one with most
+    breaks.
+    """
+
+    title: ClassVar[str] = "Continuity of rows"
+    images: ClassVar[bool] = True
+
+    def __init__(self, opened: OpenedCapture, table: str = "", key: str = "") -> None:
+        super().__init__(opened)
+        if bool(table) != bool(key):
+            raise OptionError("table and key: give both, or neither")
+        self.wanted = (table, parse_key(key)) if key else None
+
+    @cached_property
+    def result(self) -> Continuity:
+        """The breaks of the capture."""
+        return continuity(self.capture)
+
+    @cached_property
+    def worst(self) -> list[dict[str, Any]]:
+        """The rows with most breaks, of those that are listed."""
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for found in self.result.listed:
+            text = key_text(found["key"])
+            row = rows.setdefault((found["table"], text), {**found, "row": text, "breaks": 0, "found": Counter()})
+            row["breaks"] += 1
+            row["found"][found["kind"]] += 1
+        ranked = sorted(rows.values(), key=lambda row: (-row["breaks"], row["table"], row["row"]))
+        return [row | {"kinds": tally(row["found"])} for row in ranked]
+
+    @panel("Summary")
+    def overview(self, answer: Answer) -> None:
+        """What was checked, and what was found."""
+        result = self.result
+        self.begin(answer, {f"continuity_{name}": value for name, value in result.facts.items()})
+        answer.cards(
+            [
+                ("breaks", count(result.breaks), tally(result.kinds) if result.breaks else result.summary),
+                ("rows", count(sum(table["rows"] for table in result.tables)), "with a key"),
+                ("compared", count(result.facts["compared"]), "changes that follow another one of their row"),
+                self.problems_card(),
+            ]
+        )
+        for kind in result.kinds:
+            answer.note(f"{kind}: {_MEANINGS[Break(kind)]}.")
+
+    @panel("Breaks over time")
+    def over_time(self, answer: Answer) -> None:
+        """Each break at its time, by table and kind."""
+        shown = answer.linked(self.result.listed[:_DRAWN])
+        timed = [row for row in shown if row["at"] is not None]
+        if timed:
+            answer.chart(charts.breaks_over_time(timed), timed, {"at": "time", "table": "table", "kind": "kind"})
+        elif not self.result.breaks:
+            answer.note("There are no breaks.")
+        if self.result.breaks > len(timed):
+            answer.note(
+                f"In the chart: the first {count(len(timed))} of {plural(self.result.breaks, 'break')} with a time."
+            )
+
+    @panel("Tables")
+    def tables(self, answer: Answer) -> None:
+        """What was checked in each table."""
+        headings = {"table": "table", "rows": "rows", "changes": "changes", "compared": "compared"}
+        headings |= {"keyless": "without a key", "inferred": "inferred key"}
+        headings |= {kind: kind for kind in self.result.kinds}
+        answer.table(self.result.tables, headings, total=len(self.result.tables), none="No change has a table.")
+
+    @panel("Rows with most breaks")
+    def rows(self, answer: Answer) -> None:
+        """The rows with most breaks."""
+        headings = {"table": "table", "row": "row", "breaks": "breaks", "kinds": "kinds", "file": "first in"}
+        rows = self.worst[:_ROWS]
+        answer.table(
+            rows, headings | {"offset": "at offset"}, total=len(self.worst), none="None.", folder=self.asked.shown
+        )
+
+    @panel("Versions of one row")
+    def chain(self, answer: Answer) -> None:
+        """The changes of a row in the order of the capture, with its breaks."""
+        asked = self.wanted or next(((row["table"], dict(row["key"])) for row in self.worst), None)
+        if asked is None:
+            return
+        table, key = asked
+        known = find_table(known_tables(changes_of(self.capture, FACTS)), table)
+        inferred = infer_keys(changes_of(self.capture, FACTS), [known.table]) if not known.keyed else {}
+        keys = {name: [one.column] for name, one in inferred.items()}
+        row = RowHistory.of(self.capture, known, key, keys)
+        index = {entry["file"]: entry["file_index"] for entry in self.capture.files}
+        changes = [change for change in row.shown if not change["taken_back"]]
+        changes.sort(key=lambda change: [(index.get(one["file"], 0), one["offset"]) for one in change["places"][-1:]])
+        kinds = {
+            (found["file"], found["offset"]): found for found in self.result.listed if found["table"] == known.table
+        }
+        chain = []
+        for change in changes:
+            found = [
+                kinds[one["file"], one["offset"]] for one in change["places"] if (one["file"], one["offset"]) in kinds
+            ]
+            told = "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"])
+            place = {name: change["places"][-1][name] for name in ("file", "offset")} if change["places"] else {}
+            broken = {"broken": found[0]["kind"] if found else None, "why": found[0]["sentence"] if found else None}
+            chain.append({**change, **place, **broken, "told": told})
+        first = next((n for n, change in enumerate(chain) if change["broken"]), 0)
+        begin = max(0, min(first - _CHAIN // 2, len(chain) - _CHAIN))
+        shown = answer.linked(chain[begin : begin + _CHAIN])
+        answer.note(f"{known.table}, {key_text(key)}: {plural(len(chain), 'change')}.")
+        headings = {"at": "time", "told": "values", "broken": "break", **_RECORDS, "why": "what"}
+        answer.chart(charts.version_chain(shown), shown, {"operation": "change", "broken": "break", "told": "values"})
+        answer.table(shown, headings, total=len(chain), folder=self.asked.shown)
+
+    @panel("Breaks")
+    def breaks(self, answer: Answer) -> None:
+        """The breaks one by one, with both records."""
+        headings = {"kind": "kind", "table": "table", "sentence": "what", "distance": "late by", **_RECORDS}
+        headings |= {"earlier_position": "contradicts the position", "earlier_offset": "at offset"}
+        shown = self.result.listed[:_ROWS]
+        answer.table(shown, headings, total=self.result.breaks, none="None.", folder=self.asked.shown)
+        if self.result.breaks > MOST_BREAKS:
+            answer.note(f"Listed are the first {count(MOST_BREAKS)}.")

@@ -1,0 +1,70 @@
+"""The page about the continuity of rows: its figures, tables and facts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdcwb
+from cdcwb.errors import OptionError
+
+
+def event(lsn: int, op: str, before: int | None, after: int | None, key: int = 1) -> str:
+    images = {n: None if v is None else {"id": key, "v": v} for n, v in (("before", before), ("after", after))}
+    source = {
+        "version": "2.7.0.Final",
+        "connector": "postgresql",
+        "name": "a",
+        "ts_ms": 1_700_000_000_000 + lsn,
+        "db": "d",
+    }
+    source |= {"snapshot": "false", "schema": "shop", "table": "orders", "txId": lsn, "lsn": lsn}
+    return json.dumps({**images, "source": source, "op": op, "ts_ms": 1_700_000_000_500, "transaction": None}) + "\n"
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Any:
+    rows = [event(10, "c", None, 1), event(30, "u", 2, 3), event(20, "u", 1, 2), event(40, "d", 3, None)]
+    rows += [event(50, "u", 3, 9), event(60, "c", None, 1, key=2), event(70, "u", 5, 6, key=2)]
+    path = tmp_path / "orders.jsonl"
+    path.write_text("".join(rows), encoding="utf-8")
+    return cdcwb.load(path, keys=["shop.orders:id"]).view.continuity
+
+
+def test_the_summary_has_the_breaks_and_what_was_checked(page: Any) -> None:
+    facts = page.overview().facts
+    assert facts["continuity_kinds"] == {"gap": 1, "revived": 1, "late": 1}
+    assert (facts["continuity_tables"], facts["continuity_checked"], facts["continuity_breaks"]) == (1, 1, 3)
+
+
+def test_breaks_are_drawn_by_time_table_and_kind(page: Any) -> None:
+    figure = page.over_time().figure
+    assert sorted(trace.name for trace in figure.data) == ["gap (1)", "late (1)", "revived (1)"]
+    assert list(figure.layout.yaxis.ticktext) == ["shop.orders"]
+
+
+def test_the_row_with_most_breaks_is_shown_as_a_chain_with_its_breaks(page: Any) -> None:
+    assert page.rows().frame[["row", "breaks", "kinds"]].to_numpy().tolist() == [
+        ["id=1", 2, "late 1, revived 1"],
+        ["id=2", 1, "gap 1"],
+    ]
+    chain = page.chain()
+    assert [text.text for text in chain.figure.layout.annotations] == ["late", "revived"]
+    assert [shape.line.dash for shape in chain.figure.layout.shapes] == ["solid", "dot", "solid", "dot"]
+    assert chain.frame["operation"].to_list() == ["INSERT", "UPDATE", "UPDATE", "DELETE", "UPDATE"]
+
+
+def test_a_given_row_is_shown(page: Any) -> None:
+    chain = page.chain(table="shop.orders", key="id=2")
+    assert chain.frame["broken"][1] == "gap"
+    with pytest.raises(OptionError, match="give both, or neither"):
+        page.chain(table="shop.orders")
+
+
+def test_breaks_are_listed_with_both_records(page: Any) -> None:
+    rows = page.breaks().frame
+    assert rows["kind"].to_list() == ["late", "revived", "gap"]
+    assert rows["earlier_position"].to_list() == [f"{lsn:016X}" for lsn in (30, 40, 60)]
