@@ -4,7 +4,7 @@ versions of tables, and the command that shows a record."""
 from __future__ import annotations
 
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,13 +12,12 @@ from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
 from cdcwb.analysis.frames import NO_TABLE, dated_rows
 from cdcwb.analysis.order import listed
-from cdcwb.dataset import joined, schema_of
+from cdcwb.analysis.summary import count_events
 from cdcwb.index.columns import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
@@ -78,52 +77,25 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
     """The byte ledger of each file, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
     ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (the number of events) and ``none``
     (in no event, so not accounted for; null for a part of a capture)."""
-    rows = capture.rows("events", _OF_LEDGER).fold(_ledger_of, _summed).to_pylist()
-    lengths: dict[int, Counter[str]] = {}
-    for row in rows:
-        lengths.setdefault(row["file_index"], Counter())[row["what"]] += row["length"]
-    records = {row["file_index"]: row["events"] for row in rows if row["what"] == "understood"}
-    counted = {row["file_index"]: row["bytes"] == row["events"] for row in rows}
+    lengths: dict[int, Counter[str]] = defaultdict(Counter)
+    of_rows: set[int] = set()
+    for row in count_events(capture):
+        what = row["kind"] if row["kind"] in (Kind.FILLER, Kind.MALFORMED) else "understood"
+        lengths[row["file_index"]] += Counter({what: row["length"]})
+        if what == "understood":
+            lengths[row["file_index"]] += Counter(records=row["events"])
+        if row["offset_unit"] != OffsetUnit.BYTE:
+            of_rows.add(row["file_index"])
     files = []
     for entry in sorted(capture.files, key=lambda file: file["file_index"]):
         index = entry["file_index"]
-        parts = lengths.get(index, Counter())
-        in_bytes = counted.get(index, True)
-        total = entry["size"] if in_bytes else entry.get("rows")
-        files.append(
-            {
-                "file": entry["file"],
-                "unit": str(OffsetUnit.BYTE if in_bytes else OffsetUnit.ROW),
-                "understood": parts["understood"],
-                "filler": parts[str(Kind.FILLER)],
-                "malformed": parts[str(Kind.MALFORMED)],
-                "records": records.get(index, 0),
-                "none": None if total is None else total - parts.total(),
-            }
-        )
+        counts: dict[str, Any] = {name: lengths[index][name] for name in ("understood", "filler", "malformed")}
+        total = entry.get("rows") if index in of_rows else entry["size"]
+        counts |= {"none": None if total is None else total - sum(counts.values())}
+        counts |= {"records": lengths[index]["records"]}
+        unit = OffsetUnit.ROW if index in of_rows else OffsetUnit.BYTE
+        files.append({"file": entry["file"], "unit": str(unit), **counts})
     return files
-
-
-_OF_LEDGER: Final = ("file_index", "kind", "length", "offset_unit")
-_NO_DATA: Final = pa.array([Kind.FILLER, Kind.MALFORMED], pa.string())
-_SUMS: Final = ("length", "events", "bytes")
-
-
-def _ledger_of(events: pa.RecordBatch) -> pa.Table:
-    """By file and ``what``: the lengths, the number of ``events``, and of those with offsets in ``bytes``."""
-    what = pc.if_else(pc.is_in(events["kind"], _NO_DATA), events["kind"], "understood")
-    is_byte = pc.equal(events["offset_unit"], str(OffsetUnit.BYTE)).cast(pa.int64())
-    one = pa.repeat(1, len(events))
-    columns = [events["file_index"], what, events["length"], one, is_byte]
-    return _summed([pa.table(columns, names=["file_index", "what", *_SUMS])])
-
-
-def _summed(parts: Sequence[pa.Table]) -> pa.Table:
-    if not parts:
-        return _ledger_of(joined([], schema_of("events", _OF_LEDGER)))
-    by = ["file_index", "what"]
-    sums = pa.concat_tables(parts).group_by(by, use_threads=False).aggregate([(name, "sum") for name in _SUMS])
-    return sums.rename_columns([*by, *_SUMS])
 
 
 def short_names(files: Sequence[str]) -> list[str]:

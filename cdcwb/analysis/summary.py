@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from cdcwb.analysis.continuity import Break, continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.order import listed
-from cdcwb.dataset import Rows, total
+from cdcwb.dataset import Rows, joined, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
-__all__ = ["FIRST_PLACES", "PLACE", "Row", "best", "count_events", "count_transactions", "first_problems", "summarize"]
+__all__ = ["count_events", "summarize"]
 
 
 Facts = dict[str, Any]
@@ -81,7 +81,7 @@ def summarize(
     facts |= _transactions(count_transactions(capture), facts)
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
     say("collecting problems")
-    facts |= _problems(first_problems(capture))
+    facts |= _problems(capture)
     facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
     facts["detected"] = listed(capture, "detected")
     facts |= _checks(capture, say) if unfiltered else {"counters": None, "continuity": None}
@@ -138,10 +138,10 @@ def _events(entries: list[dict[str, Any]], rows: list[Row], unfiltered: bool) ->
         "events": sum(row["events"] for row in rows),
         "events_by_kind": _counts(rows, "kind", "events"),
         "events_by_record_type": _counts(rows, "record_type", "events"),
-        "first_time": _time(best(min, rows, "first_time")),
-        "last_time": _time(best(max, rows, "last_time")),
-        "first_position": best(min, rows, "first_position"),
-        "last_position": best(max, rows, "last_position"),
+        "first_time": _time(_best(min, rows, "first_time")),
+        "last_time": _time(_best(max, rows, "last_time")),
+        "first_position": _best(min, rows, "first_position"),
+        "last_position": _best(max, rows, "last_position"),
     }
 
 
@@ -231,23 +231,35 @@ def _transactions(rows: list[Row], events: Facts) -> Facts:
     }
 
 
-def _problems(rows: list[Row]) -> Facts:
-    codes: dict[tuple[str, str], Facts] = {}
-    for row in sorted(rows, key=lambda row: row["place"]):
-        entry = codes.setdefault(
-            (row["severity"], row["code"]),
-            {
-                "severity": row["severity"],
-                "code": row["code"],
-                "title": _title(row["code"]),
-                "count": row["count"],
-                "places": [],
-            },
-        )
-        entry["places"].append({name: row[name] for name in PLACE})
-    by_code = sorted(
-        codes.values(), key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"])
-    )
+def _problems(capture: Capture) -> Facts:
+    index = {entry["file"]: entry["file_index"] for entry in capture.files}
+
+    def place(row: Row) -> tuple[Any, ...]:
+        keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
+        return (row["file"] is not None, *((key is not None, key) for key in keys))
+
+    def merged(parts: Sequence[dict[Any, tuple[int, list[Row]]]]) -> dict[Any, tuple[int, list[Row]]]:
+        result: dict[Any, tuple[int, list[Row]]] = {}
+        for code, (count, rows) in (item for part in parts for item in part.items()):
+            before, others = result.get(code, (0, []))
+            result[code] = before + count, sorted([*others, *rows], key=place)[:_FIRST_PLACES]
+        return result
+
+    def partial(batch: pa.RecordBatch) -> dict[Any, tuple[int, list[Row]]]:
+        return merged([{(row["severity"], row["code"]): (1, [row])} for row in batch.to_pylist()])
+
+    codes = capture.rows("problems", ["severity", "code", *_PLACE]).fold(partial, merged)
+    by_code: list[Facts] = [
+        {
+            "severity": severity,
+            "code": code,
+            "title": Problem(code).heading if code in list(Problem) else code,
+            "count": count,
+            "places": [{name: row[name] for name in _PLACE} for row in rows],
+        }
+        for (severity, code), (count, rows) in codes.items()
+    ]
+    by_code.sort(key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"]))
     return {
         "problems": sum(entry["count"] for entry in by_code),
         "problems_by_severity": _counts(by_code, "severity", "count"),
@@ -267,10 +279,6 @@ def _unassigned(capture: Any) -> int:
     return number
 
 
-def _title(code: str) -> str:
-    return Problem(code).heading if code in list(Problem) else code
-
-
 def _counts(rows: Iterable[Any], name: str, number: str) -> dict[str, int]:
     """The number of rows for each value of ``name``, most first; rows without a value are not counted."""
     counts: Counter[str] = Counter()
@@ -287,16 +295,17 @@ def _time(micros: int | None) -> str | None:
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def _best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:
+    """The smallest or the largest value of the rows; None without values."""
+    return choose((row[name] for row in rows if row[name] is not None), default=None)
+
+
 # --- counts -----------------------------------------------------------------------------------------------------------
 
 Row: TypeAlias = dict[str, Any]
 
-FIRST_PLACES: Final = 3
-"""The number of locations for each code of a problem."""
-
-PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
-"""The columns of a location."""
-
+_FIRST_PLACES: Final = 3  # locations of each code of a problem
+_PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
 _OF_EVENTS: Final = ["file_index", "offset_unit", "kind", "record_type"]
 _OF_CHANGES: Final = ["schema_name", "table_name", "operation", "outcome"]
 _OF_TRANSACTIONS: Final = ["outcome", "completeness"]
@@ -307,25 +316,14 @@ _SUMMED: Final = {
 }
 """How the numbers of groups are merged."""
 
-Columns = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
 
-
-def _grouped(rows: Rows, by: list[str], columns: Columns) -> list[Row]:
+def _grouped(rows: Rows, by: list[str], columns: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> list[Row]:
     """The groups of rows that are equal in ``by``, with the numbers that ``columns`` gives for single rows."""
-
-    def merged(parts: Sequence[pa.Table]) -> pa.Table | None:
-        if not parts:
-            return None
-        table = pa.concat_tables(parts)
-        numbers = [name for name in table.schema.names if name not in by]
-        sums = table.group_by(by, use_threads=False).aggregate([(name, _SUMMED[name]) for name in numbers])
-        return sums.rename_columns([*by, *numbers])
-
-    def partial(batch: pa.RecordBatch) -> pa.Table | None:
-        return merged([pa.table({**{name: batch[name] for name in by}, **columns(batch)})])
-
-    groups = rows.fold(partial, merged)
-    return [] if groups is None else groups.to_pylist()
+    numbers = columns(joined([], rows.schema))
+    totals = {name: _SUMMED[name] for name in numbers}
+    groups = rows.totals(totals, lambda batch: {**{name: batch[name] for name in by}, **columns(batch)})
+    found: list[Row] = groups.to_pylist()
+    return found
 
 
 def _one(batch: pa.RecordBatch) -> pa.Array:
@@ -364,33 +362,3 @@ def count_transactions(capture: Capture) -> list[Row]:
 
     rows = capture.rows("transactions", [*_OF_TRANSACTIONS, "began_at", "ended_at"])
     return _grouped(rows, _OF_TRANSACTIONS, columns)
-
-
-def first_problems(capture: Capture) -> list[Row]:
-    """The first locations of each severity and code: :data:`PLACE`, the number of its ``place`` (from 1), and the total
-    ``count`` in each row."""
-    index = {entry["file"]: entry["file_index"] for entry in capture.files}
-
-    def place(row: Row) -> tuple[Any, ...]:
-        keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
-        return (row["file"] is not None, *((key is not None, key) for key in keys))
-
-    def merged(parts: Sequence[dict[Any, tuple[int, list[Row]]]]) -> dict[Any, tuple[int, list[Row]]]:
-        result: dict[Any, tuple[int, list[Row]]] = {}
-        for code, (count, rows) in (item for part in parts for item in part.items()):
-            before, others = result.get(code, (0, []))
-            result[code] = before + count, sorted([*others, *rows], key=place)[:FIRST_PLACES]
-        return result
-
-    def partial(batch: pa.RecordBatch) -> dict[Any, tuple[int, list[Row]]]:
-        return merged([{(row["severity"], row["code"]): (1, [row])} for row in batch.to_pylist()])
-
-    codes = capture.rows("problems", ["severity", "code", *PLACE]).fold(partial, merged)
-    return [
-        {**row, "place": number, "count": count} for count, rows in codes.values() for number, row in enumerate(rows, 1)
-    ]
-
-
-def best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:
-    """The smallest or the largest value of the rows; None without values."""
-    return choose((row[name] for row in rows if row[name] is not None), default=None)

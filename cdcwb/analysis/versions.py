@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cdcwb.model import Severity
 from cdcwb.words import joined
@@ -178,41 +178,30 @@ def described(column: Column) -> str:
 
 def _changed(old: Column, new: Column) -> list[Difference]:
     """The differences between two definitions of a column."""
-    name, changed = new["name"], []
-    if _kind(old) != _kind(new) and (old.get("type") is None) == (new.get("type") is None):
+    name, both = new["name"], (described(old), described(new))
+    types = [column.get("type") for column in (old, new)]
+    changed, kinds = [], [_SIZED.sub("", str(kind)).strip().casefold() for kind in types]
+    sizes = [size for size in _SIZES if _differ(old.get(size), new.get(size))]
+    if None not in types and kinds[0] != kinds[1]:
         before, after = avro_type(old), avro_type(new)
         why = holds(after, before) if before is not None and after is not None else "a type that has no mapping"
         severity = Severity.INFO if why is None else Severity.ERROR
-        evidence = why or "every old value is one of the new type"
-        changed.append(Difference(Rule.RETYPED, severity, name, described(old), described(new), evidence))
-    elif any(_differ(old.get(size), new.get(size)) for size in _SIZES):
-        differ = [size for size in _SIZES if _differ(old.get(size), new.get(size))]
-        narrower = [size for size in differ if new[size] < old[size] or size == "scale"]
-        severity = Severity.WARNING if narrower else Severity.INFO
-        evidence = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
-        changed.append(Difference(Rule.RESIZED, severity, name, described(old), described(new), evidence))
-    elif old.get("type") != new.get("type") and old.get("type") is not None and new.get("type") is not None:
-        why = "its size, as the type gives it"
-        changed.append(Difference(Rule.RESIZED, Severity.WARNING, name, described(old), described(new), why))
+        changed.append(Difference(Rule.RETYPED, severity, name, *both, why or "every old value is one of the new type"))
+    elif sizes or (None not in types and types[0] != types[1]):
+        narrower = [size for size in sizes if new[size] < old[size] or size == "scale"]
+        why = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
+        severity = Severity.WARNING if narrower or not sizes else Severity.INFO
+        why = why if sizes else "its size, as the type gives it"
+        changed.append(Difference(Rule.RESIZED, severity, name, *both, why))
     if _differ(old.get("nullable"), new.get("nullable")):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
-        words = {True: "may be NULL", False: "never NULL"}
-        changed.append(
-            Difference(
-                *(Rule.NULLABILITY, severity, name, words[old["nullable"]], words[new["nullable"]]),
-                "by the two versions",
-            )
-        )
+        words = ["may be NULL" if column["nullable"] else "never NULL" for column in (old, new)]
+        changed.append(Difference(Rule.NULLABILITY, severity, name, *words, "by the two versions"))
     return changed
 
 
-def _kind(column: Column) -> str | None:
-    """The type without its sizes, which are compared separately."""
-    text = column.get("type")
-    return None if text is None else _SIZED.sub("", str(text)).strip().casefold()
-
-
 _SIZED: Final = re.compile(r"\([0-9, ]*\)")
+"""The sizes in a type, which are compared separately."""
 
 
 def _differ(old: Any, new: Any) -> bool:
@@ -222,26 +211,26 @@ def _differ(old: Any, new: Any) -> bool:
 
 def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str]) -> list[Difference]:
     changed = []
-    after = [former.get(column["name"], column["name"]) for column in new]
-    before = [column["name"] for column in old]
-    stay, now = _staying(before, after)
-    if stay != now:
-        moved = [name for name, other in zip(stay, now, strict=True) if name != other]
-        texts = ", ".join(stay), ", ".join(now)
+    stay, now, moved = _order(old, new, former)
+    if moved:
         why = f"other ordinals: {joined(moved[:8])}" + (f" and {len(moved) - 8} more" if len(moved) > 8 else "")
-        changed.append(Difference(Rule.REORDERED, Severity.WARNING, None, *texts, why))
-    old_key, new_key = _key(old, {}), _key(new, former)
-    if old_key != new_key and old_key and new_key:
-        texts = "+".join(old_key), "+".join(new_key)
+        changed.append(Difference(Rule.REORDERED, Severity.WARNING, None, ", ".join(stay), ", ".join(now), why))
+    keys = _key(old, {}), _key(new, former)
+    if all(keys) and keys[0] != keys[1]:
+        texts = ("+".join(key) for key in keys)
         changed.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "by the two versions"))
     return changed
 
 
-def _staying(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The columns that both have, in the order of each; a name that a version has twice counts once."""
-    old_names, here = set(before), set(after)
-    stay, now = ([name for name in names if name in old_names and name in here] for names in (before, after))
-    return list(dict.fromkeys(stay)), list(dict.fromkeys(now))
+def _order(
+    old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str]
+) -> tuple[list[str], list[str], list[str]]:
+    """The columns that both have, by their old names, in the order of each, and those with another ordinal among them;
+    a name that a version has twice counts once."""
+    before = dict.fromkeys(column["name"] for column in old)
+    after = dict.fromkeys(former.get(column["name"], column["name"]) for column in new)
+    stay, now = [name for name in before if name in after], [name for name in after if name in before]
+    return stay, now, [name for name, other in zip(stay, now, strict=True) if name != other]
 
 
 def _key(columns: Sequence[Column], former: Mapping[str, str]) -> list[str]:
@@ -267,25 +256,26 @@ def compatibility(
 def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> list[str]:
     obstacles = []
     for name, column in reader.items():
-        label = column["name"]
-        if name not in writer:
+        label, other = column["name"], writer.get(name)
+        if other is None:
             if column.get("nullable") is False:
                 obstacles.append(f"{label}: the reader's column has no default, and the writer has no such column")
             continue
-        reader_type, writer_type = avro_type(column), avro_type(writer[name])
-        why = reads(reader_type, writer_type) if reader_type is not None and writer_type is not None else None
-        if (reader_type is None) != (writer_type is None) or (
-            reader_type is None and column.get("type") != writer[name].get("type")
-        ):
-            why = f"{writer[name].get('type')} and {column.get('type')} are not both types that have a mapping"
+        read, written = avro_type(column), avro_type(other)
+        if read is not None and written is not None:
+            why = reads(read, written)
+        else:
+            is_same = read is written and column.get("type") == other.get("type")
+            both = f"{other.get('type')} and {column.get('type')}"
+            why = None if is_same else f"{both} are not both types that have a mapping"
         if why is not None:
             obstacles.append(f"{label}: {why}")
-        if column.get("nullable") is False and writer[name].get("nullable") is not False:
+        if column.get("nullable") is False and other.get("nullable") is not False:
             obstacles.append(f"{label}: the writer may have written NULL, which the reader does not allow")
     return obstacles
 
 
-def former_names(changed: Sequence[Difference]) -> dict[str, str]:
+def former_names(changed: Iterable[Difference]) -> dict[str, str]:
     """By the new name of each column that was renamed: its old one."""
     return {str(difference.new): str(difference.old) for difference in changed if difference.rule is Rule.RENAMED}
 
@@ -298,43 +288,33 @@ def side_by_side(
     ``differs``: the difference in words, empty without one."""
     former = former_names(changed)
     before = {str(column["name"]): (number, column) for number, column in enumerate(old, 1)}
-    now = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
-    stays = {name for name, _ in now}
-    behind: dict[str, list[str]] = defaultdict(list)
-    last = ""
+    after = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
+    stays, last = {name for name, _ in after}, ""
+    dropped: dict[str, list[str]] = defaultdict(list)
     for name in before:
-        if name in stays:
-            last = name
-        else:
-            behind[last].append(name)
-    differs: dict[str, list[str]] = defaultdict(list)
+        last = name if name in stays else last
+        dropped[last] += [] if name in stays else [name]
+    differs: dict[str | None, list[str]] = defaultdict(list)
     for difference in changed:
-        if difference.column is not None:
-            differs[difference.column].append(difference.rule.heading.removeprefix("column "))
-    moved = _moved([name for name, _ in now], list(before))
-    keys = {name: number for number, name in enumerate(_key(old, {}), 1)}
-    new_keys = {name: number for number, name in enumerate(_key(new, former), 1)}
-    keys_known = bool(keys) and bool(new_keys)
-    yield from (_pair(before[dropped], None, differs[dropped]) for dropped in behind.pop("", ()))
-    for number, (name, column) in enumerate(now, 1):
-        words = list(differs[str(column["name"])])
-        words += ["place"] * (name in moved)
-        words += ["key"] * (keys_known and keys.get(name) != new_keys.get(name))
-        yield _pair(before.get(name), (number, column), words)
-        yield from (_pair(before[dropped], None, differs[dropped]) for dropped in behind.pop(name, ()))
+        differs[difference.column].append(difference.rule.heading.removeprefix("column "))
+    _, _, moved = _order(old, new, former)
+    keys = [{name: number for number, name in enumerate(key)} for key in (_key(old, {}), _key(new, former))]
+
+    def gone(name: str) -> Iterator[dict[str, Any]]:
+        return (_pair(before[other], (None, {}), differs[other]) for other in dropped.pop(name, ()))
+
+    yield from gone("")
+    for number, (name, column) in enumerate(after, 1):
+        words = [*differs[str(column["name"])], *["place"] * (name in moved)]
+        words += ["key"] * (all(keys) and keys[0].get(name) != keys[1].get(name))
+        yield _pair(before.get(name, (None, {})), (number, column), words)
+        yield from gone(name)
 
 
-def _moved(now: Sequence[str], before: Sequence[str]) -> set[str]:
-    """Columns with another ordinal among the retained columns."""
-    stay, after = _staying(before, now)
-    return {name for name, other in zip(stay, after, strict=True) if name != other}
-
-
-def _pair(old: tuple[int, Column] | None, new: tuple[int, Column] | None, differs: Sequence[str]) -> dict[str, Any]:
+def _pair(old: tuple[int | None, Column], new: tuple[int | None, Column], differs: Sequence[str]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for side, version_column in (("old", old), ("new", new)):
-        number, column = version_column if version_column is not None else (None, {})
-        kind = None if version_column is None else described(column)
+    for side, (number, column) in (("old", old), ("new", new)):
+        kind = None if number is None else described(column)
         row |= {f"{side}_place": number, f"{side}_name": column.get("name"), f"{side}_kind": kind}
     return row | {"differs": ", ".join(differs)}
 
@@ -342,8 +322,7 @@ def _pair(old: tuple[int, Column] | None, new: tuple[int, Column] | None, differ
 # --- avro types -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AvroType:
+class AvroType(NamedTuple):
     """``name``: a primitive type of Avro. ``logical``: its logical type, or empty. ``precision`` and ``scale`` are
     those of a decimal; None if the source does not give them."""
 
@@ -353,7 +332,7 @@ class AvroType:
     scale: int | None = None
 
     def __str__(self) -> str:
-        if self.logical == "decimal":
+        if self.logical == _DECIMAL:
             digits = ",".join("?" if digit is None else str(digit) for digit in (self.precision, self.scale))
             return f"decimal({digits})"
         return f"{self.logical} ({self.name})" if self.logical else self.name
@@ -364,14 +343,17 @@ _STRING, _BYTES, _BOOLEAN = AvroType("string"), AvroType("bytes"), AvroType("boo
 _DATE, _TIME = AvroType("int", "date"), AvroType("long", "time-micros")
 _TIMESTAMP = AvroType("long", "timestamp-micros")
 _DECIMAL: Final = "decimal"
+_DECIMALS = AvroType("bytes", _DECIMAL)
 
-_TYPES: Final[dict[str, AvroType | str]] = {
+_TYPES: Final[dict[str, AvroType]] = {
     **dict.fromkeys(("smallint", "int", "integer", "serial", "tinyint", "int1", "int2", "int4", "int32"), _INT),
     **dict.fromkeys(("uint1", "uint2", "int16", "uint8", "uint16"), _INT),
     **dict.fromkeys(("bigint", "bigserial", "serial8", "int8", "int64", "uint4", "uint32", "long"), _LONG),
     **dict.fromkeys(("real", "smallfloat", "real4", "float32", "halffloat"), _FLOAT),
     **dict.fromkeys(("float", "double", "double precision", "real8", "float64"), _DOUBLE),
-    **dict.fromkeys(("decimal", "numeric", "money", "number", "decimal128", "decimal256", "uint64"), _DECIMAL),
+    **dict.fromkeys(
+        ("decimal", "numeric", "money", "number", "decimal128", "decimal256", "uint64"), AvroType("bytes", _DECIMAL)
+    ),
     **dict.fromkeys(("char", "nchar", "varchar", "nvarchar", "lvarchar", "text", "string", "wstring"), _STRING),
     **dict.fromkeys(("clob", "nclob", "varchar2", "nvarchar2", "large_string", "xml", "json", "interval"), _STRING),
     **dict.fromkeys(("blob", "byte", "bytes", "binary", "varbinary", "raw", "large_binary", "image"), _BYTES),
@@ -385,23 +367,15 @@ _SHAPE: Final = re.compile(r"^(?:\d+ )?([a-z][a-z0-9_]*(?: precision)?)\s*(.*)$"
 
 def avro_type(column: Mapping[str, Any]) -> AvroType | None:
     """The Avro type of a column of :data:`cdcwb.model.COLUMN`; None if its type is unknown or missing."""
-    text = column.get("type")
-    if not text:
-        return None
-    match = _SHAPE.match(str(text).strip().lower())
+    match = _SHAPE.match(str(column.get("type") or "").strip().lower())
     if match is None:
         return None
     name, rest = match[1], match[2]
     if name == "datetime" and rest and "year to" not in rest:
         return _STRING  # a part of a time, such as hour to second
-    if name in ("timestamp", "date", "time") and rest.startswith("["):
-        name = name.split("[")[0]
     mapped = _TYPES.get(name)
-    if mapped is None:
-        return None
-    if isinstance(mapped, str):
-        precision, scale = column.get("precision"), column.get("scale")
-        return AvroType("bytes", _DECIMAL, precision, scale)
+    if mapped is not None and mapped.logical == _DECIMAL:
+        return mapped._replace(precision=column.get("precision"), scale=column.get("scale"))
     return mapped
 
 
