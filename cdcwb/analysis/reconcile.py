@@ -8,19 +8,19 @@ are excluded on both sides.
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.history import CHANGED, value_text
@@ -36,7 +36,7 @@ from cdcwb.analysis.keys import (
 )
 from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reason_words, reasons
 from cdcwb.analysis.value_comparison import Change, Matched, Rules, canonical, match
-from cdcwb.dataset import Batches, LocalRows, Rows, SparkRows
+from cdcwb.dataset import Batches, Rows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Ints
@@ -68,40 +68,33 @@ INFER: Final = "let it be inferred from at least 20 inserted rows with --infer-k
 
 def check_names(rules: Rules, source: Tables, target: Tables) -> list[str]:
     """Names in ``rules`` that neither of two captures has: a sentence each."""
+    columns = [
+        dict.fromkeys(
+            [name for table in side.values() for name in table.columns]
+            + [f"{table.table}.{name}" for table in side.values() for name in table.columns]
+        )
+        for side in (source, target)
+    ]
+    checked: tuple[tuple[str, str, str, Iterable[str], Iterable[str]], ...] = (
+        ("tables", "source", "table", rules.tables, source),
+        ("tables", "target", "table", rules.tables.values(), target),
+        ("columns", "source", "column", rules.columns, columns[0]),
+        ("columns", "target", "column", rules.columns.values(), columns[1]),
+        ("types", "source", "column", rules.types, columns[0]),
+    )
     wrong = []
-    columns = [_column_names(side) for side in (source, target)]
-    for side, names, tables, title in (
-        ("source", list(rules.tables), source, "tables"),
-        ("target", list(rules.tables.values()), target, "tables"),
-    ):
-        wrong += [_unknown(title, side, "table", name, list(tables)) for name in names if name not in tables]
-    wrong += [
-        _unknown("columns", "source", "column", name, columns[0]) for name in rules.columns if name not in columns[0]
-    ]
-    wrong += [
-        _unknown("columns", "target", "column", name, columns[1])
-        for name in rules.columns.values()
-        if name not in columns[1]
-    ]
-    wrong += [_unknown("types", "source", "column", name, columns[0]) for name in rules.types if name not in columns[0]]
+    for rule, side, what, names, known in ((*head, list(known)) for *head, known in checked):
+        more = f" There are: {', '.join(known)}." if len(known) <= 30 else ""
+        wrong += [
+            f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known)}{more}"
+            for name in names
+            if name not in known
+        ]
     mapped = {rules.table(name) for name in source}
     if source and target and not mapped & set(target) and not wrong:
-        here, targets_ = ", ".join(source), ", ".join(target)
-        hint = nearest(min(mapped), list(target))
-        wrong.append(f"rules, tables: the source has {here}, the target {targets_}, and none is in both.{hint}")
+        both = f"the source has {', '.join(source)}, the target {', '.join(target)}"
+        wrong.append(f"rules, tables: {both}, and none is in both.{nearest(min(mapped), list(target))}")
     return wrong
-
-
-def _column_names(tables: Tables) -> dict[str, None]:
-    """The columns of all tables, each with and without the name of its table."""
-    plain = [name for table in tables.values() for name in table.columns]
-    return dict.fromkeys([*plain, *(f"{table.table}.{name}" for table in tables.values() for name in table.columns)])
-
-
-def _unknown(rule: str, side: str, what: str, name: str, known: Sequence[str] | Mapping[str, None]) -> str:
-    known_names = list(known)
-    more = f" There are: {', '.join(known_names)}." if len(known_names) <= 30 else ""
-    return f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known_names)}{more}"
 
 
 def mismatch_notes(rules: Rules, source: Tables, target: Tables) -> list[str]:
@@ -137,35 +130,50 @@ def mismatch_notes(rules: Rules, source: Tables, target: Tables) -> list[str]:
     return notes
 
 
-def borrowed(
-    rules: Rules, source: Tables, target: Tables
-) -> tuple[tuple[dict[str, KnownTable], dict[str, KnownTable]], tuple[OwnKeys, OwnKeys], list[str]]:
-    """Gives a table without a key on one side the key of the other side. Returns both sides, the keys that were
-    transferred, and a sentence about each."""
-    sides, keys, notes = (dict(source), dict(target)), (OwnKeys(), OwnKeys()), list[str]()
+def own_keys(
+    captures: tuple[Any, Any], sides: tuple[Tables, Tables], rules: Rules, infer: bool
+) -> tuple[tuple[OwnKeys, OwnKeys], tuple[InferredKey, ...], list[str]]:
+    """The keys of tables of either side whose changes have none: with ``infer`` inferred ones of tables without a key
+    on both sides, else that of the other side; the inferred keys, and a sentence about each key."""
+    keys, notes, inferred = (OwnKeys(), OwnKeys()), list[str](), list[InferredKey]()
+    if infer:
+        back = {rules.table(name): name for name in sides[0]}
+        keyless = without_key(sides[1])
+        names = [n for n in without_key(sides[0]) if rules.table(n) not in sides[1] or rules.table(n) in keyless]
+        found = infer_keys(changes_of(captures[0], FACTS), names)
+        names = [n for n in keyless if n not in back or (back[n] in names and back[n] not in found)]
+        for own, of_side in zip(keys, (found, infer_keys(changes_of(captures[1], FACTS), names)), strict=True):
+            own |= {table: (key.column,) for table, key in of_side.items()}
+            inferred += of_side.values()
+    source, target = map(_with_keys, sides, keys)
     for name, known in source.items():
         other = target.get(rules.table(name))
         if other is None or bool(known.keyed) == bool(other.keyed):
             continue
-        lender, borrower, side = (other, known, 0) if other.keyed else (known, other, 1)
-        if len(lender.keys) != 1:
-            continue
-        if side == 0:
-            by_folded_name = {rules.column(name, column).casefold(): column for column in known.columns}
-        else:
-            by_folded_name = {column.casefold(): column for column in other.columns}
-        wanted = [column if side == 0 else rules.column(name, column) for column in lender.keys[0]]
-        key = tuple(by_folded_name[column.casefold()] for column in wanted if column.casefold() in by_folded_name)
-        if len(key) == len(wanted):
-            keys[side][borrower.table] = key
-            sides[side][borrower.table] = replace(borrower, keyed=borrower.changes, keys=(tuple(sorted(key)),))
-            which = ("source", "target") if side == 0 else ("target", "source")
-            notes.append(f"{name}: the {which[0]} names no key; the {which[1]}'s is taken: {joined(key)}.")
-    return sides, keys, notes
+        side, lender, borrower = (0, other, known) if other.keyed else (1, known, other)
+        if len(lender.keys) == 1:
+            names = [rules.column(name, column) if side == 0 else column for column in borrower.columns]
+            by_name = dict(zip(map(str.casefold, names), borrower.columns, strict=True))
+            wanted = [column if side == 0 else rules.column(name, column) for column in lender.keys[0]]
+            key = tuple(by_name[column.casefold()] for column in wanted if column.casefold() in by_name)
+            if len(key) == len(wanted):
+                keys[side][borrower.table] = key
+                taken = f"the {SIDES[side]} names no key; the {SIDES[1 - side]}'s is taken: {joined(key)}."
+                notes.append(f"{name}: {taken}")
+    return keys, tuple(inferred), [*notes, *map(str, inferred)]
+
+
+def _with_keys(tables: Tables, keys: OwnKeys) -> dict[str, KnownTable]:
+    """The tables, of which some have other keys."""
+    return {
+        name: replace(table, keyed=table.changes, keys=(tuple(sorted(keys[name])),)) if name in keys else table
+        for name, table in tables.items()
+    }
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
 
+SIDES: Final = ("source", "target")
 KINDS: Final = ("same", "missing", "extra", "different")
 """The outcomes of a comparison; a change may also be late."""
 
@@ -215,31 +223,9 @@ class Reconciled:
     last: datetime | None = None
     inferred: tuple[InferredKey, ...] = ()
 
-    def stored(self, folder: str | Path) -> Reconciled:
+    def stored(self, folder: Path) -> Reconciled:
         """The same result with ``pairs`` written as Parquet to ``folder``, which is replaced."""
-        path = Path(folder)
-        if isinstance(self.pairs, SparkRows):
-            frame = self.pairs.frame
-            frame.write.mode("overwrite").parquet(str(path))
-            read = frame.sparkSession.read.schema(frame.schema).parquet(str(path))
-            return replace(self, pairs=SparkRows(read, DIFFERENCES))
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        file = path / "part-0.parquet"
-        with pq.ParquetWriter(file, DIFFERENCES) as writer:
-            for batch in self.pairs.batches():
-                writer.write_batch(batch)
-        return replace(self, pairs=LocalRows(lambda: pq.ParquetFile(file).iter_batches(), DIFFERENCES))
-
-    @property
-    def width_us(self) -> int:
-        """The width of a time bin of :meth:`over_time`, in microseconds."""
-        return self._spans[1]
-
-    @cached_property
-    def _spans(self) -> tuple[int, int]:
-        """The start of the first time bin, and the width of a bin, in microseconds."""
-        return (0, 1) if self.axis is None else self.axis.bins(_SPANS)
+        return replace(self, pairs=self.pairs.stored(folder))
 
     @cached_property
     def axis(self) -> TimeAxis | None:
@@ -249,33 +235,34 @@ class Reconciled:
         return time_axis(self.pairs, _micros_of, self.first, self.last)
 
     @cached_property
-    def _counted(self) -> tuple[pa.Table, ...]:
-        """The number of changes by outcome, reason, table, delay bin and time bin; the number of changes that differ
-        in each column, and of those that were compared, by table: one query for all results."""
-        empty = _counts(self._spans, pa.RecordBatch.from_pylist([], DIFFERENCES))
-        return self.pairs.fold(partial(_counts, self._spans), lambda parts: _summed_counts([empty, *parts]))
+    def _bins(self) -> tuple[int, int]:
+        """The start of the first time bin, and the width of a bin, in microseconds."""
+        return (0, 1) if self.axis is None else self.axis.bins(_SPANS)
+
+    @property
+    def width_us(self) -> int:
+        """The width of a time bin of :meth:`over_time`, in microseconds."""
+        return self._bins[1]
 
     @cached_property
     def _groups(self) -> list[dict[str, Any]]:
-        groups: list[dict[str, Any]] = self._counted[0].to_pylist()
-        return groups
+        """The number ``n`` of changes and the longest delay, by what all results are counted by."""
+        groups = self.pairs.totals({"n": "sum", "slowest_us": "max"}, partial(_group_by, self._bins))
+        found: list[dict[str, Any]] = groups.to_pylist()
+        return found
 
     def counts(self) -> dict[str, int]:
         """The number of changes that are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are also
         the same or different)."""
-        counts = dict.fromkeys((*KINDS, "late"), 0)
-        for group in self._groups:
-            counts[group["what"]] += group["n"]
-            counts["late"] += group["n"] if group["late"] else 0
-        return counts
+        return _counts(self._groups)
 
     def by_reason(self, what: str) -> dict[str, int]:
         """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), with the number
         of changes for each reason, most first."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for group in self._groups:
             if group["what"] == what and group["reason"] is not None:
-                counts[group["reason"]] = counts.get(group["reason"], 0) + group["n"]
+                counts[group["reason"]] += group["n"]
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     @property
@@ -286,63 +273,51 @@ class Reconciled:
     def by_table(self) -> list[dict[str, Any]]:
         """``table``, ``same``, ``missing``, ``extra``, ``different``, ``late``, ``slowest_us`` (null if no delay is
         known), by name."""
-        tables: dict[str, dict[str, Any]] = {}
-        for group in self._groups:
-            nothing = {"table": group["table"]} | dict.fromkeys((*KINDS, "late"), 0) | {"slowest_us": None}
-            row = tables.setdefault(group["table"], nothing)
-            row[group["what"]] += group["n"]
-            row["late"] += group["n"] if group["late"] else 0
-            slowest = [us for us in (row["slowest_us"], group["slowest_us"]) if us is not None]
-            row["slowest_us"] = max(slowest, default=None)
-        return [tables[name] for name in sorted(tables)]
+        tables = []
+        for table, of_table in groupby(sorted(self._groups, key=itemgetter("table")), itemgetter("table")):
+            groups = list(of_table)
+            slowest = max((g["slowest_us"] for g in groups if g["slowest_us"] is not None), default=None)
+            tables.append({"table": table, **_counts(groups), "slowest_us": slowest})
+        return tables
 
     def delays(self) -> list[dict[str, Any]]:
         """Delays of matched changes: ``from_us`` (None: the target's time is before the source's), ``to_us`` (excluded;
         None: no limit), ``changes`` and ``late`` ones, shortest first, without empty bins at either end."""
-        edges = [0, 1, *STEPS]
-        numbers = [[0, 0] for _ in range(len(edges) + 1)]
+        edges = [None, 0, 1, *STEPS, None]
+        rows: list[dict[str, Any]] = [
+            {"from_us": low, "to_us": high, "changes": 0, "late": 0} for low, high in pairwise(edges)
+        ]
         for group in self._groups:
             if group["delay"] is not None:
-                numbers[group["delay"]][0] += group["n"]
-                numbers[group["delay"]][1] += group["n"] if group["late"] else 0
-        ends = list(zip([None, *edges], [*edges, None], strict=True))
-        rows = [
-            {"from_us": begin, "to_us": end, "changes": n, "late": late}
-            for (begin, end), (n, late) in zip(ends, numbers, strict=True)
-        ]
-        used = [at for at, row in enumerate(rows) if row["changes"]]
+                rows[group["delay"]]["changes"] += group["n"]
+                rows[group["delay"]]["late"] += group["n"] * group["late"]
+        used = [number for number, row in enumerate(rows) if row["changes"]]
         return rows[used[0] : used[-1] + 1] if used else []
 
     def over_time(self) -> list[dict[str, Any]]:
         """Differences by commit time (in the source, if it has the change): ``began_at`` (of a bin of
         :attr:`width_us`), ``missing``, ``extra``, ``different``, ``late``, for bins with differences. A change that is
         late and different counts as late."""
-        if self.first is None:
-            return []
-        spans: dict[int, dict[str, int]] = {}
-        for group in self._groups:
+        bins: dict[int, dict[str, int]] = {}
+        for group in self._groups if self.first is not None else ():
             what = "late" if group["late"] else group["what"]
             if what != "same" and group["span"] is not None:
-                counts = spans.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
+                counts = bins.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
                 counts[what] += group["n"]
-        since, width = self._spans
-        return [{"began_at": time_of(since + number * width)} | counts for number, counts in sorted(spans.items())]
+        since, width = self._bins
+        return [{"began_at": time_of(since + number * width)} | counts for number, counts in sorted(bins.items())]
 
     def by_column(self) -> list[dict[str, Any]]:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the table
         that have images), ``rate``; only columns with differences, highest rate first."""
-        compared = {row["table"]: row["n"] for row in self._counted[2].to_pylist()}
-        rows = [
-            {
-                "table": row["table"],
-                "column": row["column"],
-                "different": row["n"],
-                "compared": compared.get(row["table"], 0),
-                "rate": row["n"] / compared[row["table"]] if compared.get(row["table"]) else None,
-            }
-            for row in self._counted[1].to_pylist()
-        ]
-        return sorted(rows, key=lambda row: (-(row["rate"] or 0), row["table"], row["column"]))
+        compared: Counter[str] = Counter()
+        for group in self._groups:
+            if group["has_images"] and group["what"] in ("same", "different"):
+                compared[group["table"]] += group["n"]
+        rows: list[dict[str, Any]] = self.pairs.totals({"different": "sum"}, _differing).to_pylist()
+        for row in rows:
+            row |= {"compared": compared[row["table"]], "rate": row["different"] / compared[row["table"]]}
+        return sorted(rows, key=lambda row: (-row["rate"], row["table"], row["column"]))
 
     def differences(self, limit: int = 200) -> list[dict[str, Any]]:
         """Changes that are not the same or late, in the order of the source's log; extra changes last."""
@@ -353,58 +328,50 @@ class Reconciled:
         return records
 
 
+def _counts(groups: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    counts = dict.fromkeys((*KINDS, "late"), 0)
+    for group in groups:
+        counts[group["what"]] += group["n"]
+        counts["late"] += group["n"] * group["late"]
+    return counts
+
+
 _POSITIONS: Final = pa.schema([("_extra", pa.bool_()), ("_source", pa.string()), ("_target", pa.string())])
 _ORDERED: Final = pa.schema([*DIFFERENCES, *_POSITIONS])
 
 
 def _with_positions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    source, target = (pc.struct_field(batch[side], "position") for side in _SIDES)
+    source, target = (pc.struct_field(batch[side], "position") for side in SIDES)
     return pa.RecordBatch.from_arrays([*batch.columns, source.is_null(), source, target], schema=_ORDERED)
 
 
 def _micros_of(batch: pa.RecordBatch) -> Ints:
     """The time of each change in microseconds, that of the source if it has the change."""
-    at = pc.coalesce(*(pc.struct_field(batch[side], "at") for side in _SIDES)).cast(pa.int64())
+    at = pc.coalesce(*(pc.struct_field(batch[side], "at") for side in SIDES)).cast(pa.int64())
     return np.asarray(pc.fill_null(at, NO_TIME))
 
 
-_SUMS: Final = (
-    (["what", "reason", "table", "late", "delay", "span"], [("n", "sum"), ("slowest_us", "max")]),
-    (["table", "column"], [("n", "sum")]),
-    (["table"], [("n", "sum")]),
-)
+def _group_by(bins: tuple[int, int], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    at, delay = _micros_of(batch), batch["delay_us"]
+    bin_of = np.searchsorted([0, 1, *STEPS], np.asarray(pc.fill_null(delay, 0)), side="right")
+    return {
+        **{name: batch[name] for name in ("what", "reason", "table", "late")},
+        "delay": pa.array(bin_of, mask=as_flags(delay.is_null())),
+        "span": pa.array((at - bins[0]) // bins[1], mask=at == NO_TIME),
+        "has_images": pc.not_equal(pc.fill_null(batch["operation"], ""), str(Operation.DELETE)),
+        "n": pa.repeat(1, batch.num_rows),
+        "slowest_us": delay,
+    }
 
 
-def _counts(spans: tuple[int, int], batch: pa.RecordBatch) -> tuple[pa.Table, ...]:
-    at = _micros_of(batch)
-    span = pa.array((at - spans[0]) // spans[1], mask=at == NO_TIME)
-    bins = np.searchsorted([0, 1, *STEPS], np.asarray(pc.fill_null(batch["delay_us"], 0)), side="right")
-    one = pa.repeat(1, batch.num_rows)
-    columns = {name: batch[name] for name in ("what", "reason", "table", "late")} | {"n": one}
-    columns |= {"delay": pa.array(bins, mask=as_flags(batch["delay_us"].is_null()))}
-    columns |= {"span": span, "slowest_us": batch["delay_us"]}
-    unlike = pc.struct_field(pc.list_flatten(batch["columns"]), "column")
+def _differing(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns in which changes differ."""
+    columns = pc.struct_field(pc.list_flatten(batch["columns"]), "column")
     tables = batch["table"].take(pc.list_parent_indices(batch["columns"]))
-    matched = pc.and_(batch["source"].is_valid(), batch["target"].is_valid())
-    has_image = pc.not_equal(pc.fill_null(batch["operation"], ""), str(Operation.DELETE))
-    compared = batch["table"].filter(pc.and_(matched, has_image))
-    by_column = pa.table({"table": tables, "column": unlike, "n": pa.repeat(1, len(tables))})
-    by_table = pa.table({"table": compared, "n": pa.repeat(1, len(compared))})
-    return _summed_counts([(pa.table(columns), by_column, by_table)])
+    return {"table": tables, "column": columns, "different": pa.repeat(1, len(columns))}
 
 
-def _summed_counts(parts: Sequence[tuple[pa.Table, ...]]) -> tuple[pa.Table, ...]:
-    sums = []
-    for (names, totals), tables in zip(_SUMS, zip(*parts, strict=True), strict=True):
-        groups = pa.concat_tables(tables).group_by(names, use_threads=False).aggregate(totals)
-        groups = groups.select([*names, *("_".join(total) for total in totals)])
-        sums.append(groups.rename_columns([*names, *(name for name, _ in totals)]))
-    return tuple(sums)
-
-
-# --- differences on a page ------------------------------------------------------------------------------------------
-
-_SIDES: Final = ("source", "target")
+# --- differences on a page --------------------------------------------------------------------------------------------
 
 
 def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -423,8 +390,8 @@ def difference_rows(differences: Sequence[Mapping[str, Any]]) -> list[dict[str, 
                 **{name: row[name] for name in ("table", "key", "operation", "delay_us")},
                 "reason": reason_words(row["reason"], row["what"]) if row["reason"] else None,
                 "sentence": "; ".join(changed),
-                **{f"{side}_position": _location(row[side]) for side in _SIDES},
-                **{f"{side}_{name}": (row[side] or {}).get(name) for side in _SIDES for name in ("file", "offset")},
+                **{f"{side}_position": _location(row[side]) for side in SIDES},
+                **{f"{side}_{name}": (row[side] or {}).get(name) for side in SIDES for name in ("file", "offset")},
             }
         )
     return rows
@@ -484,11 +451,8 @@ def reconcile(
     if wrong:
         raise OptionError("; ".join(wrong))
     back = {rules.table(name): name for name in sides[0]}
-    inferred = _inferred((source, target), sides, rules) if infer else ({}, {})
-    sides, keys, notes = borrowed(rules, *(_as_keyed(side, own) for side, own in zip(sides, inferred, strict=True)))
-    for own, names in zip(inferred, keys, strict=True):
-        names |= {table: (key.column,) for table, key in own.items()}
-        notes += [str(key) for key in own.values()]
+    keys, inferred, notes = own_keys((source, target), sides, rules, infer)
+    sides = _with_keys(sides[0], keys[0]), _with_keys(sides[1], keys[1])
     rows = [
         changes_of(capture, _READ, keys[side]).map(partial(_narrow, side, rules, back), _ROWS)
         for side, capture in enumerate((source, target))
@@ -498,42 +462,21 @@ def reconcile(
     order = ("side", "commit", "position", "file_index", "offset")
     pairs = rows[0].union(rows[1]).by_key(["table", "key"], order, matching, DIFFERENCES)
     span = [time for side in sides for table in side.values() for time in (table.first, table.last) if time is not None]
-    without = [_without_key(side, name) for side, name in zip(sides, _SIDES, strict=True)]
+    without = [
+        {"side": name, "table": table.table, "changes": table.changes - table.keyed}
+        for name, side in zip(SIDES, sides, strict=True)
+        for table in side.values()
+        if table.changes > table.keyed
+    ]
     notes += mismatch_notes(rules, *sides)
     return Reconciled(
         pairs=pairs,
-        without_key=without[0] + without[1],
+        without_key=without,
         notes=notes,
         first=min(span, default=None),
         last=max(span, default=None),
-        inferred=tuple(key for own in inferred for key in own.values()),
+        inferred=inferred,
     )
-
-
-def _inferred(
-    captures: tuple[Any, Any], sides: tuple[Tables, Tables], rules: Rules
-) -> tuple[dict[str, InferredKey], dict[str, InferredKey]]:
-    """The inferred keys of tables without a key on both sides: those of the source, and those of the target for tables
-    without one there."""
-    source, target = sides
-    keyless = without_key(target)
-    of_source = [
-        name for name in without_key(source) if rules.table(name) not in target or rules.table(name) in keyless
-    ]
-    inferred = infer_keys(changes_of(captures[0], FACTS), of_source)
-    back = {rules.table(name): name for name in source}
-    of_target = [
-        name for name in keyless if name not in back or (back[name] in of_source and back[name] not in inferred)
-    ]
-    return inferred, infer_keys(changes_of(captures[1], FACTS), of_target)
-
-
-def _as_keyed(tables: Tables, inferred: Mapping[str, InferredKey]) -> dict[str, KnownTable]:
-    """The tables with inferred keys."""
-    return {
-        name: replace(table, keyed=table.changes, keys=((inferred[name].column,),)) if name in inferred else table
-        for name, table in tables.items()
-    }
 
 
 def _counted(batch: pa.RecordBatch) -> pa.Array:
@@ -550,14 +493,6 @@ def _span(tables: Tables) -> Span:
     firsts = [micros(table.first) for table in tables.values() if table.first is not None]
     lasts = [micros(table.last) for table in tables.values() if table.last is not None]
     return min(firsts, default=None), max(lasts, default=None)
-
-
-def _without_key(tables: Tables, side: str) -> list[dict[str, Any]]:
-    return [
-        {"side": side, "table": table.table, "changes": table.changes - table.keyed}
-        for table in tables.values()
-        if table.changes > table.keyed
-    ]
 
 
 def _narrow(side: int, rules: Rules, back: Mapping[str, str], batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -195,8 +195,8 @@ def _changed(old: Column, new: Column) -> list[Difference]:
         changed.append(Difference(Rule.RESIZED, severity, name, *both, why))
     if _differ(old.get("nullable"), new.get("nullable")):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
-        words = ["may be NULL" if column["nullable"] else "never NULL" for column in (old, new)]
-        changed.append(Difference(Rule.NULLABILITY, severity, name, *words, "by the two versions"))
+        was, now = ("may be NULL" if column["nullable"] else "never NULL" for column in (old, new))
+        changed.append(Difference(Rule.NULLABILITY, severity, name, was, now, "by the two versions"))
     return changed
 
 
@@ -217,8 +217,8 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
         changed.append(Difference(Rule.REORDERED, Severity.WARNING, None, ", ".join(stay), ", ".join(now), why))
     keys = _key(old, {}), _key(new, former)
     if all(keys) and keys[0] != keys[1]:
-        texts = ("+".join(key) for key in keys)
-        changed.append(Difference(Rule.KEY, Severity.ERROR, None, *texts, "by the two versions"))
+        before, after = ("+".join(key) for key in keys)
+        changed.append(Difference(Rule.KEY, Severity.ERROR, None, before, after, "by the two versions"))
     return changed
 
 
