@@ -11,8 +11,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-import pyarrow as pa
-
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import ByTable
 from cdcwb.analysis.frames import NO_TABLE, dated_rows

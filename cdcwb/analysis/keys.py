@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import IMAGES, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.dataset import Rows, grouped, joined, numbered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Operation
@@ -65,28 +67,16 @@ class KnownTable:
 
 Facts = tuple[pa.Table, ...]
 
-_GROUPS: Final[tuple[tuple[list[str], list[tuple[str, str]]], ...]] = (
-    (
-        ["table"],
-        [
-            ("name", "min"),
-            *((name, "sum") for name in ("changes", "keyed", "moves", "truncates")),
-            *(("first", "min"), ("last", "max")),
-        ],
-    ),
-    (["table", "key"], []),
-    (["table", "column"], []),
+_TOTALS: Final[tuple[dict[str, str], ...]] = (
+    {"name": "min", **dict.fromkeys(("changes", "keyed", "moves", "truncates"), "sum"), "first": "min", "last": "max"},
+    {},
+    {},
 )
-"""What is known of tables: the counts, the keys and the columns of each, grouped by the first columns."""
+"""What is known of tables: the counts, the keys and the columns of each."""
 
 
 def _counted(facts: Sequence[Facts]) -> Facts:
-    merged = []
-    for (keys, counts), tables in zip(_GROUPS, zip(*facts, strict=True), strict=True):
-        groups = pa.concat_tables(tables).group_by(keys, use_threads=False).aggregate(counts)
-        merged.append(groups.select([*keys, *("_".join(count) for count in counts)]))
-        merged[-1] = merged[-1].rename_columns([*keys, *(name for name, _ in counts)])
-    return tuple(merged)
+    return tuple(grouped(tables, totals) for totals, tables in zip(_TOTALS, zip(*facts, strict=True), strict=True))
 
 
 def _facts(batch: pa.RecordBatch) -> Facts:
@@ -110,11 +100,11 @@ def _facts(batch: pa.RecordBatch) -> Facts:
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
     """The tables of changes (rows with :data:`FACTS`) by ``schema.table`` (or ``table``), in name order; changes of no
     table are left out."""
-    empty = _facts(pa.RecordBatch.from_pylist([], changes.schema))
-    counts, keys, columns = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
-    keys_of, columns_of = ({label: list[str]() for label in counts["table"].to_pylist()} for _ in range(2))
-    for table, values, name in ((keys, keys_of, "key"), (columns, columns_of, "column")):
-        for label, value in zip(table["table"].to_pylist(), table[name].to_pylist(), strict=True):
+    empty = _facts(joined([], changes.schema))
+    counts, *others = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
+    keys_of, columns_of = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for values, table in zip((keys_of, columns_of), others, strict=True):
+        for label, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
             values[label].append(value)
     known = {}
     for row in sorted(counts.to_pylist(), key=lambda row: row["table"]):
@@ -197,6 +187,7 @@ def without_key(known: Mapping[str, KnownTable]) -> list[str]:
 _VALUES: Final = pa.schema(
     [("table", pa.string()), ("column", pa.string()), ("value", pa.string()), ("ordinal", pa.int64())]
 )
+_NUMBERED: Final = _VALUES.append(pa.field("number", pa.int64()))
 
 
 def infer_keys(changes: Rows, tables: Sequence[str]) -> dict[str, InferredKey]:
@@ -205,25 +196,25 @@ def infer_keys(changes: Rows, tables: Sequence[str]) -> dict[str, InferredKey]:
     if not tables:
         return {}
     values = changes.map(partial(_inserted_values, list(tables)), _VALUES)
-    columns = values.fold(_uniqueness, _merged_uniqueness).to_pylist()
+    totals = {"rows": "sum", "ordinal": "min", "repeated": "any"}
+    columns = values.totals(totals, _uniqueness).to_pylist()
     rows = {table: max((row["rows"] for row in columns if row["table"] == table), default=0) for table in tables}
-    candidates = [row for row in columns if not row["repeated"] and row["rows"] == rows[row["table"]] >= _LEAST_ROWS]
-    wanted = pa.array([f"{row['table']}\0{row['column']}" for row in candidates], pa.string())
+    candidates = {
+        (row["table"], row["column"]): row
+        for row in sorted(columns, key=itemgetter("ordinal", "column"), reverse=True)
+        if not row["repeated"] and row["rows"] == rows[row["table"]] >= _LEAST_ROWS
+    }
+    names = pa.array(["\0".join(column) for column in candidates], pa.string())
     narrow = values.where(
-        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), wanted)
+        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), names)
     )
-    repeated = narrow.by_key(["table", "column", "value"], [], _repeated, _VALUES) if candidates else None
-    twice = set[tuple[str, str]]()
-    if repeated is not None:
-        twice = repeated.fold(
-            lambda batch: set(zip(batch["table"].to_pylist(), batch["column"].to_pylist(), strict=True)),
-            lambda parts: set().union(*parts),
-        )
-    keys = {}
-    for row in sorted(candidates, key=lambda row: (row["ordinal"], row["column"]), reverse=True):
-        if (row["table"], row["column"]) not in twice:
-            keys[row["table"]] = InferredKey(row["table"], row["column"], row["rows"])
-    return {table: keys[table] for table in tables if table in keys}
+    by = ["table", "column", "value"]
+    repeated = narrow.by_key(by, [], partial(numbered, keys=by, name="number"), _NUMBERED)
+    repeated = repeated.where(lambda batch: pc.greater(batch["number"], 1)).select(["table", "column"])
+    for row in repeated.totals({}).to_pylist() if candidates else ():
+        del candidates[row["table"], row["column"]]
+    found = {table: InferredKey(table, column, row["rows"]) for (table, column), row in candidates.items()}
+    return {table: found[table] for table in tables if table in found}
 
 
 def _inserted_values(tables: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -249,25 +240,3 @@ def _uniqueness(batch: pa.RecordBatch) -> pa.Table:
     )
     columns = {"table": counts["table"], "column": counts["column"], "rows": counts["ordinal_count"]}
     return pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
-
-
-def _merged_uniqueness(parts: Sequence[pa.Table]) -> pa.Table:
-    if not parts:
-        return _uniqueness(pa.RecordBatch.from_pylist([], _VALUES))
-    by_column = pa.concat_tables(parts).group_by(["table", "column"], use_threads=False)
-    counts = by_column.aggregate([("rows", "sum"), ("ordinal", "min"), ("repeated", "any")])
-    names = ["table", "column", "rows_sum", "ordinal_min", "repeated_any"]
-    return counts.select(names).rename_columns(["table", "column", "rows", "ordinal", "repeated"])
-
-
-def _repeated(batches: Batches) -> Batches:
-    """The values that follow an equal one."""
-    last: pa.RecordBatch | None = None
-    for batch in batches:
-        rows = batch if last is None else joined([last, batch], _VALUES)
-        same = [
-            pc.equal(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1))
-            for name in ("table", "column", "value")
-        ]
-        yield rows.slice(1).filter(reduce(pc.and_, same))
-        last = batch.slice(batch.num_rows - 1)

@@ -141,7 +141,7 @@ def growth(
     changes = changes_of(capture, _REPLAYED, keys)
     effects = _Effects.of(changes, known, position, time, (micros(first), width_us))
     narrow = changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
-    counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).fold(_summed, lambda parts: _summed(*parts))
+    counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).totals({"step": "sum"})
     totals: dict[int, int] = {}
     by_bin: dict[int, int] = {}
     for row in counts.to_pylist():
@@ -398,12 +398,6 @@ def _steps(batches: Batches) -> Batches:
         new = steps.slice(last.num_rows)
         yield new.filter(pc.not_equal(new["step"], 0))
         last = batch.slice(batch.num_rows - 1)
-
-
-def _summed(*parts: pa.RecordBatch | pa.Table) -> pa.Table:
-    steps = pa.concat_tables([_STEPS.empty_table(), *(pa.table(part) for part in parts)])
-    groups = steps.group_by(["epoch", "bin"], use_threads=False).aggregate([("step", "sum")])
-    return groups.select(["epoch", "bin", "step_sum"]).rename_columns(_STEPS.names)
 
 
 # --- on a page --------------------------------------------------------------------------------------------------------
