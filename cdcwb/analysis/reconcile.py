@@ -75,15 +75,15 @@ def check_names(rules: Rules, source: Tables, target: Tables) -> list[str]:
         )
         for side in (source, target)
     ]
-    checked: tuple[tuple[str, str, str, Iterable[str], Iterable[str]], ...] = (
-        ("tables", "source", "table", rules.tables, source),
-        ("tables", "target", "table", rules.tables.values(), target),
-        ("columns", "source", "column", rules.columns, columns[0]),
-        ("columns", "target", "column", rules.columns.values(), columns[1]),
-        ("types", "source", "column", rules.types, columns[0]),
-    )
+    checked: list[tuple[str, str, str, Iterable[str], list[str]]] = [
+        ("tables", "source", "table", rules.tables, list(source)),
+        ("tables", "target", "table", rules.tables.values(), list(target)),
+        ("columns", "source", "column", rules.columns, list(columns[0])),
+        ("columns", "target", "column", rules.columns.values(), list(columns[1])),
+        ("types", "source", "column", rules.types, list(columns[0])),
+    ]
     wrong = []
-    for rule, side, what, names, known in ((*head, list(known)) for *head, known in checked):
+    for rule, side, what, names, known in checked:
         more = f" There are: {', '.join(known)}." if len(known) <= 30 else ""
         wrong += [
             f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known)}{more}"
