@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, Bools, Keys, Pairs, as_flags, group_starts, of_table
+from cdcwb.analysis.images import IMAGES, MAP, Bools, Keys, Pairs, as_flags, of_table
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
-from cdcwb.dataset import Rows, differ
+from cdcwb.dataset import Rows, differ, numbered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES, Operation, Outcome
@@ -278,26 +278,21 @@ class RowHistory:
 
 def busiest_key(changes: Rows, known: KnownTable) -> Key | None:
     """The key of the row with most changes (rows with :data:`FACTS`); None if no change has a key."""
-    counts = changes.map(partial(_keys, known.table), _COUNTS).reduce_by_key(["text"], [], _count_keys)
-    rows = counts.first([("changes", "descending"), ("text", "ascending")], 1).to_pylist()
-    return dict(rows[0]["key"]) if rows else None
+    rows = changes.map(partial(_keys, known.table), _KEYED)
+    counted = rows.by_key(["text"], [], partial(numbered, keys=["text"], name="number"), _NUMBERED)
+    most = counted.first([("number", "descending"), ("text", "ascending")], 1).to_pylist()
+    return dict(most[0]["key"]) if most else None
 
 
-_COUNTS: Final = pa.schema([("text", pa.string()), ("key", MAP), ("changes", pa.int64())])
+_KEYED: Final = pa.schema([("text", pa.string()), ("key", MAP)])
+_NUMBERED: Final = _KEYED.append(pa.field("number", pa.int64()))
 
 
 def _keys(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     rows = of_table(batch, table)
     rows = rows.filter(rows["key"].is_valid())
     keys = Keys.of(rows)
-    texts = keys.texts(keys.pairs.values)
-    return pa.RecordBatch.from_arrays([texts, rows["key"].cast(MAP), pa.repeat(1, rows.num_rows)], schema=_COUNTS)
-
-
-def _count_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
-    starts = group_starts(batch["text"])
-    counts = np.add.reduceat(np.asarray(batch["changes"]), starts) if len(starts) else starts
-    return batch.take(pa.array(starts)).set_column(2, "changes", pa.array(counts, pa.int64()))
+    return pa.RecordBatch.from_arrays([keys.texts(keys.pairs.values), rows["key"].cast(MAP)], schema=_KEYED)
 
 
 _COPIED: Final = (

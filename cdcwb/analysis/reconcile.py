@@ -588,7 +588,6 @@ def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) 
     if source is not None and other is not None and source.time is not None and other.time is not None:
         delay = other.time - source.time
     what = "missing" if other is None else "extra" if source is None else "different" if pair.columns else "same"
-    late = delay is not None and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
     return {
         "what": what,
         "reason": reason,
@@ -598,7 +597,7 @@ def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) 
         "source": None if source is None else _place(source.place),
         "target": None if other is None else _place(other.place),
         "delay_us": delay,
-        "late": late,
+        "late": rules.is_late(delay),
         "columns": _columns(table, pair, rules),
         "changed": [] if reason is None else changed_columns(change),
     }

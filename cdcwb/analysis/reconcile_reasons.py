@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -185,31 +186,27 @@ ABOUT: Final[dict[Reason, str]] = {
 }
 """The meaning of each reason."""
 
-_WORDS: Final[dict[str, tuple[str, str | None]]] = {
-    Reason.NO_OP_UPDATE: ("no-op update", None),
-    Reason.DUPLICATE: ("duplicate", None),
-    Reason.DIFFERENT_VALUE: ("different value", None),
-    Reason.TRANSACTION_GAP: ("transaction gap", None),
+_NOUNS: Final = {
+    Reason.NO_OP_UPDATE: "no-op update",
+    Reason.DUPLICATE: "duplicate",
+    Reason.DIFFERENT_VALUE: "different value",
+    Reason.TRANSACTION_GAP: "transaction gap",
 }
-_OTHER: Final = {"missing": "target", "extra": "source"}
 
 
 def reason_words(reason: str, what: str) -> str:
     """A readable reason; ``what`` is ``missing`` or ``extra``."""
-    if reason == Reason.UNREADABLE:
-        return f"unreadable in the {_OTHER[what]}"
-    ends = {Reason.AFTER_END: "after the end", Reason.BEFORE_START: "before the start"}
-    if reason in ends:
-        return f"{ends[Reason(reason)]} of the {_OTHER[what]}"
-    return _WORDS.get(reason, (reason.replace("_", " "), None))[0]
+    other = "target" if what == "missing" else "source"
+    words = {Reason.UNREADABLE: f"unreadable in the {other}", Reason.AFTER_END: f"after the end of the {other}"}
+    words |= {Reason.BEFORE_START: f"before the start of the {other}", **_NOUNS}
+    return words.get(Reason(reason), reason.replace("_", " "))
 
 
 def tally_words(counts: Mapping[str, int], what: str) -> str:
     """``7 no-op updates, 1 duplicate``: the number of missing or extra changes for each reason, most first."""
-    return ", ".join(
-        plural(number, *_WORDS[name]) if name in _WORDS else f"{count(number)} {reason_words(name, what)}"
-        for name, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    )
+    most_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    words = ((number, name in list(_NOUNS), reason_words(name, what)) for name, number in most_first)
+    return ", ".join(plural(number, text) if noun else f"{count(number)} {text}" for number, noun, text in words)
 
 
 def changed_columns(change: Change) -> list[dict[str, Any]]:
@@ -334,27 +331,23 @@ def _of_other(
     rules: Rules,
 ) -> None:
     """Adds the reasons to ``results`` that follow from changes of the other capture."""
-    for equal in (True, False):
-        for n in sources:
-            for m in targets:
-                first, other = pairs[n].source, pairs[m].target
-                if results[n] is None and results[m] is None and first is not None and other is not None:
-                    results[n] = results[m] = _counterpart(first, other, equal, table, rules)
+    for equal, n, m in product((True, False), sources, targets):
+        first, other = pairs[n].source, pairs[m].target
+        if results[n] is None and results[m] is None and first is not None and other is not None:
+            results[n] = results[m] = _counterpart(first, other, equal, table, rules)
 
 
 def _counterpart(first: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:
     if first.operation != other.operation:
         return None
+    times = first.time, other.time
     if equal:
-        if differing_columns(first, other, table, rules):
-            return None
-        known = first.time is not None and other.time is not None and rules.late_after is not None
-        delay = (other.time or 0) - (first.time or 0)
-        late = known and rules.late_after is not None and delay > rules.late_after.total_seconds() * 1_000_000
-        return Reason.LATE if late else Reason.OUT_OF_ORDER
-    position = first.place.get("position")
-    here = position is not None and position == other.place.get("position")
-    return Reason.DIFFERENT_VALUE if here or (first.time is not None and first.time == other.time) else None
+        delay = None if first.time is None or other.time is None else other.time - first.time
+        is_other = bool(differing_columns(first, other, table, rules))
+        return None if is_other else Reason.LATE if rules.is_late(delay) else Reason.OUT_OF_ORDER
+    positions = first.place.get("position"), other.place.get("position")
+    same = any(one is not None and one == two for one, two in (positions, times))
+    return Reason.DIFFERENT_VALUE if same else None
 
 
 def _by_loss(change: Change, table: str, losses: Losses) -> Reason | None:

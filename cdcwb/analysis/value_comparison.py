@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from itertools import takewhile
 from typing import Any, Final
 
 from cdcwb.errors import OptionError
@@ -48,11 +49,11 @@ class Rules:
 
     def __post_init__(self) -> None:
         """Raises OptionError for an unknown kind of comparison or a negative tolerance."""
-        for column, kind in self.types.items():
-            if kind not in KINDS:
-                raise OptionError(_no_kind(column, kind))
+        wrong = _unknown_kinds(self.types)
         if self.tolerance < 0:
-            raise OptionError(f"tolerance: expected a number from 0 on, found {self.tolerance}")
+            wrong.append(f"tolerance: expected a number from 0 on, found {self.tolerance}")
+        if wrong:
+            raise OptionError("; ".join(wrong))
 
     def table(self, name: str) -> str:
         """The target's name of a table of the source."""
@@ -61,6 +62,11 @@ class Rules:
     def column(self, table: str, name: str) -> str:
         """The target's name of a column of the source."""
         return self.columns.get(f"{table}.{name}", self.columns.get(name, name))
+
+    def is_late(self, delay_us: int | None) -> bool:
+        """Whether a change with a delay is late."""
+        limit = self.late_after
+        return limit is not None and delay_us is not None and delay_us > limit // timedelta(microseconds=1)
 
     def kind(self, table: str, name: str) -> str:
         """How the values of a column of the source are compared."""
@@ -89,9 +95,7 @@ def read_rules(text: str) -> Rules:
         if not isinstance(mapping, dict) or not all(isinstance(value, str) for value in mapping.values()):
             wrong.append(f"rules, {name}: expected an object of texts, found {mapping!r}")
             rules.pop(name)
-    for name, kind in rules.get("types", {}).items():
-        if kind not in KINDS:
-            wrong.append(_no_kind(name, kind))
+    wrong += _unknown_kinds(rules.get("types", {}))
     tolerance = rules.get("tolerance", 0)
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | Decimal) or tolerance < 0:
         wrong.append(f"rules, tolerance: expected a number from 0 on, found {tolerance!r}")
@@ -105,8 +109,12 @@ def read_rules(text: str) -> Rules:
 _RULES: Final = ("tables", "columns", "types", "tolerance", "late_after")
 
 
-def _no_kind(column: str, kind: str) -> str:
-    return f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
+def _unknown_kinds(types: Mapping[str, str]) -> list[str]:
+    return [
+        f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
+        for column, kind in types.items()
+        if kind not in KINDS
+    ]
 
 
 def _span(value: Any, wrong: list[str]) -> timedelta | None:
@@ -249,21 +257,21 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
     of changes, equal changes at both ends are paired first, whatever their time; if thousands remain, they have no
     partner.
     """
+
+    def equal_ends(pairs: Iterable[tuple[Change, Change]]) -> int:
+        equal = (
+            one.operation == other.operation and not differing_columns(one, other, table, rules) for one, other in pairs
+        )
+        return sum(1 for _ in takewhile(bool, equal))
+
     first, last = 0, 0
-    if len(source) != len(target) and len(source) * len(target) <= _MOST_CELLS // 16:
-        return _aligned(source, target, table, rules)
-    while first < min(len(source), len(target)) and _equal(source[first], target[first], table, rules):
-        first += 1
-    most = min(len(source), len(target)) - first
-    while last < most and _equal(source[-1 - last], target[-1 - last], table, rules):
-        last += 1
-    head = [Matched(change, other) for change, other in zip(source[:first], target[:first], strict=True)]
-    tail = [
-        Matched(one, other)
-        for one, other in zip(source[len(source) - last :], target[len(target) - last :], strict=True)
-    ]
-    middle = _aligned(source[first : len(source) - last], target[first : len(target) - last], table, rules)
-    return [*head, *middle, *tail]
+    if len(source) == len(target) or len(source) * len(target) > _MOST_CELLS // 16:
+        first = equal_ends(zip(source, target, strict=False))
+        last = equal_ends(zip(source[first:][::-1], target[first:][::-1], strict=False))
+    ends = len(source) - last, len(target) - last
+    head = map(Matched, source[:first], target[:first])
+    tail = map(Matched, source[ends[0] :], target[ends[1] :])
+    return [*head, *_aligned(source[first : ends[0]], target[first : ends[1]], table, rules), *tail]
 
 
 def differing_columns(source: Change, target: Change, table: str, rules: Rules) -> tuple[str, ...]:
@@ -276,10 +284,6 @@ def differing_columns(source: Change, target: Change, table: str, rules: Rules) 
         ):
             differing.append(name)
     return tuple(differing)
-
-
-def _equal(change: Change, other: Change, table: str, rules: Rules) -> bool:
-    return change.operation == other.operation and not differing_columns(change, other, table, rules)
 
 
 def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
