@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import NO_TABLE
-from cdcwb.dataset import Batches, Rows, joined, runs_of
+from cdcwb.dataset import Batches, Rows, numbered, runs_of
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import table_labels
@@ -46,37 +47,22 @@ def by_code(capture: Any) -> list[Record]:
     """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (number of affected ones),
     and the first by file and offset: ``sentence``, ``file``, ``offset``."""
     rows = capture.rows("problems", [*_CODE, *_PLACE, "transaction_id"])
-    firsts, numbers = rows.fold(lambda batch: _merged([_counted(batch)]), _merged)
-    of_code = numbers.group_by(_CODE, use_threads=False).aggregate([("problems", "sum"), ("transaction_id", "count")])
-    counts = {(row["severity"], row["code"]): row for row in of_code.to_pylist()}
+    names = [*_CODE, "transaction_id"]
+    counts = rows.totals({"problems": "sum"}, lambda b: {n: b[n] for n in names} | {"problems": pa.repeat(1, len(b))})
+    problems, transactions = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for row in counts.to_pylist():
+        problems[row["severity"], row["code"]] += row["problems"]
+        transactions[row["severity"], row["code"]] += row["transaction_id"] is not None
+    no_file = rows.schema.append(pa.field("no_file", pa.bool_()))
+    located = rows.map(lambda batch: batch.append_column("no_file", batch["file"].is_null()), no_file)
+    order = [(name, "ascending") for name in ("no_file", "file", "offset", "sentence")]
     codes = []
-    for first in firsts.to_pylist():
-        counted = counts[first["severity"], first["code"]]
-        totals = {"problems": counted["problems_sum"], "transactions": counted["transaction_id_count"]}
-        codes.append({**{name: first[name] for name in _CODE}, **totals, **{name: first[name] for name in _PLACE}})
+    for first in located.first(order, 1, _CODE).to_pylist():
+        code = first["severity"], first["code"]
+        numbers = {"problems": problems[code], "transactions": transactions[code]}
+        codes.append({**{name: first[name] for name in _CODE}, **numbers, **{name: first[name] for name in _PLACE}})
     ranks = _RANKS.to_pylist()
     return sorted(codes, key=lambda row: (ranks.index(row["severity"]), -row["problems"], row["code"]))
-
-
-_Counted = tuple[pa.Table, pa.Table]
-"""The first problem of each code, and the number of problems of each code and transaction."""
-
-
-def _counted(problems: pa.RecordBatch) -> _Counted:
-    rows = pa.table(problems)
-    ones = pa.array(np.ones(len(rows), np.int64))
-    return rows.select([*_CODE, *_PLACE]), rows.select([*_CODE, "transaction_id"]).append_column("problems", ones)
-
-
-def _merged(parts: Sequence[_Counted]) -> _Counted:
-    parts = parts or [_counted(pa.RecordBatch.from_pylist([], PROBLEMS))]
-    firsts, numbers = (pa.concat_tables(some) for some in zip(*parts, strict=True))
-    firsts = firsts.take(pc.sort_indices(firsts, [(name, "ascending") for name in ("file", "offset", "sentence")]))
-    firsts = firsts.append_column("row", pa.array(np.arange(len(firsts))))
-    rows = firsts.group_by(_CODE, use_threads=False).aggregate([("row", "min")])["row_min"]
-    by = [*_CODE, "transaction_id"]
-    counts = numbers.group_by(by, use_threads=False).aggregate([("problems", "sum")]).rename_columns([*by, "problems"])
-    return firsts.take(rows).drop_columns(["row"]), counts
 
 
 def worst(capture: Any, limit: int = 50) -> list[Record]:
@@ -90,22 +76,15 @@ def first_problems(
 ) -> list[Record]:
     """The first ``limit`` problems of some codes (None: all), in the columns of the model: by severity, worst first,
     then by the given columns, null first."""
-
-    def first(batch: pa.RecordBatch) -> pa.RecordBatch:
-        if codes is not None:
-            batch = batch.filter(pc.is_in(batch["code"], pa.array([*map(str, codes)], pa.string())))
-        values = {name: pc.index_in(batch[name], _RANKS) if name == "severity" else batch[name] for name in order}
-        keys = {
-            key: column
-            for name in order
-            for key, column in ((f"{name} is known", values[name].is_valid()), (name, values[name]))
-        }
-        return batch.take(pc.sort_indices(pa.table(keys), [(key, "ascending") for key in keys])[:limit])
-
-    def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        return first(joined(parts, PROBLEMS))
-
-    problems: list[Record] = capture.rows("problems", PROBLEMS.names).fold(first, merged).to_pylist()
+    rows: Rows = capture.rows("problems", PROBLEMS.names)
+    if codes is not None:
+        rows = rows.where(lambda batch: pc.is_in(batch["code"], pa.array([*map(str, codes)], pa.string())))
+    ranked = rows.map(
+        lambda batch: batch.append_column("rank", pc.index_in(batch["severity"], _RANKS)),
+        rows.schema.append(pa.field("rank", pa.int32())),
+    )
+    by = [("rank" if name == "severity" else name, "ascending") for name in order]
+    problems: list[Record] = ranked.first(by, limit).drop_columns(["rank"]).to_pylist()
     return problems
 
 
@@ -260,7 +239,10 @@ def _place(events: pa.RecordBatch, row: int, before: Record | None) -> Record:
 
 def twice(capture: Any) -> Twice:
     """Finds positions that several records have, in all streams, and compares the bytes of these records."""
-    shared = _events(capture).map(_of_order, _OF_ORDER).by_key(["position"], (), _several, _POSITION)
+    numbers_of = partial(numbered, keys=["position"], name="number")
+    events = _events(capture).map(_of_order, _OF_ORDER).select(["position"])
+    shared = events.by_key(["position"], (), numbers_of, events.schema.append(pa.field("number", pa.int64())))
+    shared = shared.where(lambda batch: pc.equal(batch["number"], 2))
     positions = shared.first([("position", "ascending")], _MOST_SHARED + 1)["position"].combine_chunks()
     if not len(positions):
         return Twice(0, 0)
@@ -271,7 +253,6 @@ def twice(capture: Any) -> Twice:
     return Twice(*numbers, [json.loads(shown) for *_, shown in places])
 
 
-_POSITION: Final = pa.schema([pa.field("position", pa.string())])
 _SHARED: Final = pa.schema(
     [
         *(pa.field(name, pa.int64()) for name in ("surplus", "duplicates")),
@@ -282,17 +263,6 @@ _SHARED: Final = pa.schema(
 )
 _Shared = tuple[tuple[int, int, int], list[tuple[bool, int, int, str]]]
 """The number of positions, surplus records and duplicates, and the first locations with their sort keys."""
-
-
-def _several(batches: Batches) -> Batches:
-    """The positions that follow one another more than once, each once."""
-    last, is_new = None, True
-    for batch in batches:
-        positions = pa.concat_arrays([pa.array([last], pa.string()), batch["position"]])
-        same = np.asarray(pc.fill_null(pc.equal(positions[1:], positions[:-1]), False))
-        first = same & ~np.append(not is_new, same[:-1])
-        yield pa.RecordBatch.from_arrays([batch["position"].filter(pa.array(first))], schema=_POSITION)
-        last, is_new = positions[-1].as_py(), not same[-1]
 
 
 def _of_twice(events: pa.RecordBatch, positions: pa.Array | None) -> pa.RecordBatch:
@@ -355,14 +325,19 @@ def missing_numbers(capture: Any) -> list[Record]:
     if capture.format in FORMATS and capture.format not in _NUMBERED:
         return []
     keys = ["stream", "numbering"]
-    numbers = _events(capture).map(_of_numbers, _OF_NUMBERS).by_key(keys, ["number"], _distinct, _COUNTED)
-    rows = numbers.table().group_by(keys).aggregate([("first", "min"), ("last", "max"), ("there", "sum")])
-    streams = rows.rename_columns([*keys, "first", "last", "there"]).to_pylist()
-    streams = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in streams]
+    distinct = partial(numbered, keys=keys, name="there", runs=["number"])
+    numbers = _events(capture).map(_of_numbers, _OF_NUMBERS).by_key(keys, ["number"], distinct, _COUNTED)
+    ends = numbers.totals(
+        {"first": "min", "last": "max", "there": "max"},
+        lambda batch: (
+            {name: batch[name] for name in (*keys, "there")} | dict.fromkeys(("first", "last"), batch["number"])
+        ),
+    )
+    streams = [row | {"missing": row["last"] - row["first"] + 1 - row["there"]} for row in ends.to_pylist()]
     return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))
 
 
-_COUNTED: Final = pa.schema([*list(_OF_NUMBERS)[:2], *((name, pa.int64()) for name in ("first", "last", "there"))])
+_COUNTED: Final = _OF_NUMBERS.append(pa.field("there", pa.int64()))
 
 
 def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
@@ -376,21 +351,6 @@ def _of_numbers(events: pa.RecordBatch) -> pa.RecordBatch:
     events = events.append_column("numbering", pc.if_else(is_message, "offset", "record_id"))
     is_numbered = pc.and_(pc.is_in(events["format"], pa.array(_NUMBERED)), events["number"].is_valid())
     return _selected(_with_stream(events.filter(is_numbered)), _OF_NUMBERS)
-
-
-def _distinct(batches: Batches) -> Batches:
-    """The ``first`` and the ``last`` number of each stream, and the number of distinct ones (``there``), one row a
-    batch, from numbers in ascending order."""
-    last: tuple[Any, ...] = ()
-    for batch in batches:
-        for stream in runs_of(batch, ["stream", "numbering"]):
-            numbers = np.asarray(stream["number"])
-            key = (stream["stream"][0].as_py(), stream["numbering"][0].as_py())
-            there = 1 + np.count_nonzero(np.diff(numbers)) - (last == (*key, numbers[0]))
-            yield pa.RecordBatch.from_arrays(
-                [pa.array([value]) for value in (*key, numbers[0], numbers[-1], there)], schema=_COUNTED
-            )
-            last = (*key, numbers[-1])
 
 
 def gaps(capture: Any, limit: int = PLACES) -> list[Record]:

@@ -22,7 +22,6 @@ from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.integrity import first_problems
-from cdcwb.dataset import schema_of
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.columns import BETWEEN, Headers, Ints, set_labels, table_labels
 from cdcwb.model import CHANGES, Operation, Problem
@@ -171,53 +170,38 @@ def columns(capture: Any, changed: Changed) -> list[Record]:
     with known changed columns), ``changed`` (how many of these changed it), ``share`` (from 0 to 1), and of all after
     images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
     changed to NULL. By table, then most changed first. ``changed`` is :func:`changed`."""
-    images, held = capture.rows("changes", _IMAGES).fold(_held, _merged_held)
+    names = ("became_null", "set", "null")
+    held = capture.rows("changes", _IMAGES).totals(dict.fromkeys(names, "sum"), _held).to_pylist()
+    images = {row["table"]: row["set"] for row in held if row["column"] is None}
     by_column: dict[tuple[str, str], Record] = {key: {} for key in changed.columns}
-    for row in held.to_pylist():
-        by_column[row["table"], row["column"]] = row
+    by_column |= {(row["table"], row["column"]): row for row in held if row["column"] is not None}
     rows = []
     for (table, column), row in by_column.items():
-        number = {name: row.get(name, 0) for name in ("became_null", "set", "null")}
-        number["not_captured"] = images[table] - number["set"] - number["null"]
+        number = {name: row.get(name, 0) for name in names}
+        number["not_captured"] = images.get(table, 0) - number["set"] - number["null"]
         rows.append({"table": table, "column": column, **changed.share(table, column), **number})
     return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
 
 _IMAGES: Final = ("operation", "schema_name", "table_name", "changed_columns", "after")
-_VALUES: Final = ("set", "null", "became_null")
-_Held = tuple[Counter[str], pa.Table]
-"""The number of after images of each table, and of their values by table and column."""
 
 
-def _held(changes: pa.RecordBatch) -> _Held:
+def _held(changes: pa.RecordBatch) -> dict[str, pa.Array]:
+    """A row for each value of the after images of updates, and one without a column for each image."""
     is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
     rows = changes.filter(pc.and_(is_update, changes["after"].is_valid()))
     tables, after, changed = table_labels(rows), Pairs(rows["after"]), rows["changed_columns"]
     at = after.find(np.asarray(pc.list_parent_indices(changed)).astype(np.int64), pc.list_flatten(changed))
-    is_changed = np.zeros(len(after.rows), np.bool_)
+    is_changed = np.zeros(len(after.rows) + len(rows), np.bool_)
     is_changed[at[at >= 0]] = True
-    is_null = after.values.is_null()
-    columns = {
-        "table": tables.take(pa.array(after.rows)),
-        "column": after.names,
+    is_null = pa.concat_arrays([after.values.is_null(), pa.repeat(False, len(rows))])
+    return {
+        "table": tables.take(pa.array(np.append(after.rows, np.arange(len(rows))))),
+        "column": pa.concat_arrays([after.names, pa.nulls(len(rows), pa.string())]),
         "set": pc.invert(is_null),
         "null": is_null,
         "became_null": pc.and_(is_null, pa.array(is_changed)),
     }
-    return Counter(tables.to_pylist()), _summed_values(pa.table(columns))
-
-
-def _summed_values(rows: pa.Table) -> pa.Table:
-    by = ["table", "column"]
-    sums = rows.group_by(by, use_threads=False).aggregate([(name, "sum") for name in _VALUES])
-    return sums.rename_columns([*by, *_VALUES])
-
-
-def _merged_held(parts: Sequence[_Held]) -> _Held:
-    parts = parts or [_held(pa.RecordBatch.from_pylist([], schema_of("changes", _IMAGES)))]
-    return change_counts.added(images for images, _ in parts), _summed_values(
-        pa.concat_tables([rows for _, rows in parts])
-    )
 
 
 def axis(capture: Any) -> TimeAxis | None:
