@@ -103,14 +103,14 @@ def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
             {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"} for row in numbers.listed
         ]
         found["counters"] = {"transactions": numbers.transactions, "contradictions": numbers.contradictions}
-        found["counters"]["places"] = listed[:FIRST_PLACES]
+        found["counters"]["places"] = listed[:_FIRST_PLACES]
     if getattr(capture, "has_images", True):
         say("comparing the changes of each row")
         rows = continuity(capture)
         serious = rows.breaks - rows.kinds.get(Break.REPEAT, 0)  # what came twice is delivered at least once
         found["continuity"] = {**rows.facts, "checked_text": rows.summary, "contradictions": serious}
         names = ("sentence", "file", "offset")
-        found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:FIRST_PLACES]]
+        found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:_FIRST_PLACES]]
     return found
 
 
