@@ -127,6 +127,10 @@ class Rows(ABC):
     def batches(self) -> Batches:
         """All rows, batch by batch, in this process."""
 
+    def stream(self) -> Batches:
+        """All rows, batch by batch, each as soon as it was made."""
+        return self.batches()
+
     @abstractmethod
     def write(self, folder: Path) -> None:
         """Writes the rows into a folder of Parquet files."""
@@ -355,6 +359,20 @@ class SparkRows(Rows):
     def batches(self) -> Batches:
         """See :class:`Rows`. They are collected by one job."""
         yield from self.frame.toArrow().select(self.schema.names).cast(self.schema).to_batches()
+
+    def stream(self) -> Batches:
+        """See :class:`Rows`."""
+        schema = self.schema
+
+        def packed(batches: Batches) -> Batches:
+            for batch in conform(batches, schema):
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, schema) as stream:
+                    stream.write_batch(batch)
+                yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
+
+        for row in self.frame.mapInArrow(packed, "batch binary").toLocalIterator():
+            yield from pa.ipc.open_stream(row.batch)
 
     def write(self, folder: Path) -> None:
         """See :class:`Rows`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,15 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.keys import FACTS, InferredKey, infer_keys
-from cdcwb.dataset import LocalRows
-from cdcwb.explore.search import LOCATION, each_batch
-from cdcwb.filters import Comparison, holds, mask_of_texts
+from cdcwb.analysis.images import Pairs, of_table
+from cdcwb.analysis.keys import FACTS, infer_keys, with_keys
+from cdcwb.dataset import joined, schema_of
+from cdcwb.explore.search import LOCATION
+from cdcwb.filters import mask_of_texts
 from cdcwb.index.columns import Bools
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import IndexedCapture
 from cdcwb.index.store import Entry
-from cdcwb.model import CHANGES
 
 __all__ = ["ROW", "FollowedRows"]
 
@@ -30,9 +29,6 @@ ROW: Final = "row"
 
 _KEYS: Final = "rows-"
 """The beginning of the names of stored keys."""
-
-_FEW: Final = 1_000_000
-"""Saved changes that are read in this process."""
 
 
 class FollowedRows:
@@ -79,16 +75,17 @@ class FollowedRows:
         return changed
 
     def _learn(self, table: str) -> None:
-        keyed = self._each(_keyed, table)
-        inferred = None if keyed.num_rows else self._inferred(table)
-        sentence = ""
-        if inferred is not None:
-            keyed = self._each(partial(_keyed, column=inferred.column), table)
-            sentence = f"The key of {inferred.table} is inferred, as no change has one: {inferred.evidence}."
+        capture = self._source.capture
+        changes = capture.rows("changes", _READ).map(partial(of_table, table=table), schema_of("changes", _READ))
+        keyed, sentence = changes.map(_keyed, _KEYED).table(), ""
+        if not keyed.num_rows:
+            inferred = infer_keys(capture.rows("changes", FACTS), [table]).get(table)
+            if inferred is not None:
+                keyed = with_keys(changes, {table: [inferred.column]}).map(_keyed, _KEYED).table()
+                sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
         rows = self._index.exactly(*(keyed[name].to_numpy() for name in LOCATION))
         order = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
-        keys = keyed["key"].combine_chunks().cast(pa.large_string()).take(pa.array(order))
-        stored = pa.table({"row": pa.array(rows[order]), "key": keys})
+        stored = pa.table({"row": pa.array(rows[order]), "key": keyed["key"].combine_chunks().take(pa.array(order))})
         name = f"{_KEYS}{hashlib.sha256(table.encode()).hexdigest()[:16]}"
         self._take(self._index.store.write(name, {"keys": stored}, {"table": table, "inferred": sentence}))
 
@@ -98,48 +95,36 @@ class FollowedRows:
         if entry.facts["inferred"]:
             self.inferred[table] = entry.facts["inferred"]
 
-    def _each(self, function: Callable[[Iterator[Row]], pa.RecordBatch], table: str) -> pa.Table:
-        """A function of the changes of a table, batch by batch."""
-        batches = each_batch(self._source, _READ, lambda batch: function(_rows(batch, table)), _FEW)
-        return pa.Table.from_batches(batches, _KEYED)
-
-    def _inferred(self, table: str) -> InferredKey | None:
-        """The inferred key of a table (:func:`cdcwb.analysis.keys.infer_keys`)."""
-        if self._source.change_batches(FACTS, _FEW) is None:
-            return infer_keys(self._source.capture.rows("changes", FACTS), [table]).get(table)
-        schema = pa.schema([CHANGES.field(name).remove_metadata() for name in FACTS])
-        rows = LocalRows(lambda: self._source.change_batches(FACTS, _FEW) or iter(()), schema)
-        return infer_keys(rows, [table]).get(table)
-
 
 # --- changes of a table -----------------------------------------------------------------------------------------------
 
 _KEYED: Final = pa.schema([("file_index", pa.int32()), ("offset", pa.int64()), ("key", pa.large_string())])
-_IMAGES: Final = ("before", "key", "after")
-_READ: Final = (*_IMAGES, "schema_name", "table_name", "operation", "outcome", "source_events")
-Row = dict[str, Any]
+_READ: Final = ("before", "key", "after", "schema_name", "table_name", "source_events")
 
 
-def _rows(batch: pa.RecordBatch, table: str) -> Iterator[Row]:
-    """The changes of a table, with images as dictionaries."""
-    for row in batch.filter(pa.array(holds(Comparison("table", "==", table), batch))).to_pylist():
-        yield row | {name: None if row[name] is None else dict(row[name]) for name in _IMAGES}
+def _keyed(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The records of changes that have a key, once for each row that they change."""
+    key = Pairs(changes["key"])
+    before, own, after = (_key_texts(key, Pairs(changes[image])) for image in ("before", "key", "after"))
+    own = pc.if_else(_are_equal(own, before), None, own)
+    after = pc.if_else(pc.or_(_are_equal(after, before), _are_equal(after, own)), None, after)
+    change = pc.list_parent_indices(changes["source_events"])
+    events = pc.list_flatten(changes["source_events"])
+    columns = [pc.struct_field(events, name) for name in LOCATION]
+    parts = [pa.table([*columns, texts.take(change)], schema=_KEYED) for texts in (before, own, after)]
+    return joined([batch.filter(batch["key"].is_valid()) for part in parts for batch in part.to_batches()], _KEYED)
 
 
-def _keyed(rows: Iterator[Row], column: str | None = None) -> pa.RecordBatch:
-    """The records of changes that have a key, once for each row that they change. ``column``: the inferred key."""
-    found = []
-    for row in rows:
-        if column is not None:
-            image = (row["before"] if row["after"] is None else row["after"]) or {}
-            row["key"] = {column: image[column]} if column in image else None
-        for key in dict.fromkeys(text for name in _IMAGES if (text := _key_text(row["key"] or {}, row[name]))):
-            found += [{**{name: event[name] for name in LOCATION}, "key": key} for event in row["source_events"]]
-    return pa.RecordBatch.from_pylist(found, _KEYED)
+def _are_equal(first: pa.Array, second: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.equal(first, second), False)
 
 
-def _key_text(key: Mapping[str, str | None], image: Mapping[str, str | None] | None) -> str:
-    """The key columns with the values of an image; empty if it lacks one."""
-    if image is None or not key.keys() <= image.keys():
-        return ""
-    return "+".join(f"{name}={'NULL' if image[name] is None else image[name]}" for name in key)
+def _key_texts(key: Pairs, image: Pairs) -> pa.Array:
+    """The key columns of each change with the values of an image; null without a key, or if the image lacks one."""
+    at = image.find(key.rows, key.names)
+    values = pc.coalesce(image.take(at), "NULL")
+    texts = pc.binary_join_element_wise(key.names, values, "=")
+    offsets = np.append(0, np.cumsum(key.sizes)).astype(np.int32)
+    lacking = np.bincount(key.rows[at < 0], minlength=key.count) > 0
+    joined_texts = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), "+").cast(pa.large_string())
+    return pc.if_else(pa.array(lacking | (key.sizes == 0)), None, joined_texts)

@@ -8,7 +8,7 @@ can cancel the search.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Final
@@ -22,10 +22,10 @@ from cdcwb.errors import CaptureError
 from cdcwb.filters import Comparison, Filter, holds
 from cdcwb.index.columns import Bools, Column
 from cdcwb.index.source import IndexedCapture
-from cdcwb.model import Kind
+from cdcwb.model import EVENTS, Kind
 from cdcwb.times import micros
 
-__all__ = ["LOCATION", "Search", "compare", "each_batch"]
+__all__ = ["LOCATION", "Search", "compare"]
 
 LOCATION: Final = ("file_index", "offset")
 
@@ -38,31 +38,6 @@ def compare(columns: Mapping[str, Column], comparison: Comparison) -> Bools:
     value = comparison.value
     value = micros(value) if columns[comparison.column].kind == "time" and value is not None else value
     return columns[comparison.column].compare(comparison.sign, value)
-
-
-def each_batch(
-    source: IndexedCapture,
-    columns: Sequence[str],
-    function: Callable[[pa.RecordBatch], pa.RecordBatch],
-    most: float = math.inf,
-) -> Iterator[pa.RecordBatch]:
-    """A function of every batch of changes with these columns, where the changes are: in this process (at most ``most``
-    saved ones), or in Spark."""
-    batches = source.change_batches(columns, most)
-    if batches is not None:
-        yield from map(function, batches)
-        return
-
-    def packed(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in rows:
-            result = function(batch)
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, result.schema) as stream:
-                stream.write_batch(result)
-            yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
-
-    for row in source.capture.changes.select(*columns).mapInArrow(packed, "batch binary").toLocalIterator():
-        yield from pa.ipc.open_stream(row.batch)
 
 
 class Search:
@@ -95,7 +70,7 @@ class Search:
         self.running = True
         images = {comparison.column.partition(".")[0] for comparison in self._values}
         read = ("source_events", "problems", *sorted(images))
-        self._batches: Iterator[pa.RecordBatch] = each_batch(source, read, partial(_compared, self._values))
+        self._batches: Iterator[pa.RecordBatch] = _each(source, read, self._values)
         if not self.total:
             self._finish()
 
@@ -150,6 +125,12 @@ class Search:
     def _fail(self, reason: str) -> None:
         self.wrong = reason
         self.cancel()
+
+
+def _each(source: IndexedCapture, columns: Sequence[str], values: Sequence[Comparison]) -> Iterator[pa.RecordBatch]:
+    """:func:`_compared` of all changes, which are read when the first batch is asked for."""
+    schema = pa.schema([*map(EVENTS.field, LOCATION), *((str(number), pa.bool_()) for number in range(len(values)))])
+    yield from source.change_rows(columns).map(partial(_compared, values), schema.remove_metadata()).stream()
 
 
 def _compared(values: Sequence[Comparison], batch: pa.RecordBatch) -> pa.RecordBatch:

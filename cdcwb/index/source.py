@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from cdcwb.dataset import Rows, SparkRows
+from cdcwb.dataset import LocalRows, Rows, SparkRows
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
@@ -93,14 +93,12 @@ class IndexedCapture:
             self._capture = self._open()
         return self._capture
 
-    def change_batches(self, columns: Sequence[str], most: float) -> Iterator[pa.RecordBatch] | None:
-        """Some columns of the changes, read in this process; None if Spark has to read them: they are not saved and
-        the capture is not small, or more than ``most`` are saved."""
-        if self._saved is not None:
-            rows = Stored(self._saved / "changes", "changes", columns)
-            return rows.batches() if len(rows) <= most else None
-        local = self.capture.local_rows("changes", columns)
-        return None if local is None else local.batches()
+    def change_rows(self, columns: Sequence[str]) -> Rows:
+        """Some columns of the changes. Saved ones, and those of a small capture, are read in this process."""
+        if self._saved is None:
+            return self.capture.rows("changes", columns)
+        stored = Stored(self._saved / "changes", "changes", columns)
+        return LocalRows(stored.batches, stored.schema)
 
     @cached_property
     def changes(self) -> Changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from itertools import zip_longest
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdcwb.dataset import LocalRows, Rows
 from cdcwb.explore.model import Explorer
 from cdcwb.filters import FilterError, holds, kind_of_type, parse, value_name
 from cdcwb.formats import choose, list_files
@@ -317,13 +318,14 @@ def test_a_name_is_written_in_any_case_and_in_quotes_where_it_has_to_be() -> Non
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes come in batches of 20."""
-    read = IndexedCapture.change_batches
+    read = IndexedCapture.change_rows
 
-    def few(source: IndexedCapture, *asked: Any) -> Iterator[pa.RecordBatch]:
-        for batch in read(source, *asked) or ():
-            yield from (batch.slice(first, 20) for first in range(0, len(batch), 20))
+    def few(source: IndexedCapture, columns: Sequence[str]) -> Rows:
+        rows = read(source, columns)
+        parts = (batch.slice(first, 20) for batch in rows.batches() for first in range(0, len(batch), 20))
+        return LocalRows(lambda: parts, rows.schema)
 
-    monkeypatch.setattr(IndexedCapture, "change_batches", few)
+    monkeypatch.setattr(IndexedCapture, "change_rows", few)
 
 
 @pytest.mark.usefixtures("small_batches")
