@@ -14,7 +14,16 @@ from typing import Any, Final, cast
 import pyarrow as pa
 
 from cdcwb.errors import OptionError, UnknownFormatError
-from cdcwb.formats.detect import WRITTEN, Contents, contents_of, describe, foreign_type, known_text, recognise
+from cdcwb.formats.detect import (
+    WRITTEN,
+    Contents,
+    contents_of,
+    describe,
+    foreign_type,
+    known_text,
+    likely_first,
+    recognise,
+)
 from cdcwb.formats.dissector import (
     FORMATS,
     Format,
@@ -174,10 +183,11 @@ def _surest(
 ) -> tuple[Format, Recognition] | list[tuple[Format, Recognition]]:
     """The format with the highest confidence; the evidence of each if none is confident."""
     found: list[tuple[Format, Recognition]] = []
-    for fmt in map(get_format, FORMATS):
+    for fmt in map(get_format, likely_first(paths[0])):
         found.append((fmt, recognise(fmt, paths, options)))
         if found[-1][1].confidence >= _CERTAIN:
             break  # no other format can have a higher confidence
+    found.sort(key=lambda pair: list(FORMATS).index(pair[0].name))
     best = max(found, key=lambda pair: pair[1].confidence)
     return found if best[1].confidence < _SURE else best
 

@@ -34,6 +34,7 @@ __all__ = [
     "describe",
     "foreign_type",
     "known_text",
+    "likely_first",
     "name_of",
     "recognise",
     "series_of",
@@ -248,6 +249,7 @@ _MOST_ARGUMENTS: Final = 20  # of a command
 _MOST_NAMED: Final = 3  # files, in a sentence
 _MOST_ALIKE: Final = 8  # files of a series with equal beginnings that are examined closely
 _FIRST: Final = 64  # bytes
+_FIRST_WORDS: Final = 1 << 14  # bytes
 _CONTAINERS: Final = (b"PAR1", b"PK", b"Obj\1")
 _NUMBERS: Final = re.compile(rb"[0-9]+")
 _LETTERS: Final = re.compile(rb"[A-Za-z_]+")
@@ -389,7 +391,7 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
     around it whose files have one format. Of many files with similar names and equal beginnings the first few are
     examined closely.
     """
-    names = list(FORMATS) if name == "auto" else formats_named(name)
+    names = likely_first(paths[0]) if name == "auto" else formats_named(name)
     sides: dict[str, str] | None = None
     saved = {folder for path in paths if (folder := _saved_folder(path)) is not None}
     found: list[FileFormat] = []
@@ -420,6 +422,16 @@ def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "a
 
 def _describing(path: str, format: str) -> FileFormat:
     return FileFormat(path, format, 1.0, f"describes other files ({format})", side=True)
+
+
+def likely_first(path: str) -> list[str]:
+    """The names of all formats, those whose words a file begins with first, but after early ones of other packages. If
+    one is certain, those that follow are not asked, nor imported. Raises CaptureError for a file that cannot be read.
+    """
+    head = _head(path)[:_FIRST_WORDS]
+    likely = {name for word, name in FORMATS.words.items() if word.encode() in head}
+    others = {name for name in FORMATS.early if not FORMATS[name].value.startswith("cdcwb.")}
+    return sorted(FORMATS, key=lambda name: (name not in others, name not in likely))
 
 
 def series_of(path: str) -> str:

@@ -549,6 +549,7 @@ def detected_row(setting: str, value: str, evidence: str, overridden: bool, scop
 
 _GROUP: Final = "cdcwb.formats"
 _EARLY: Final = "cdcwb.formats.early"
+_WORDS: Final = "cdcwb.formats.words"
 """The group of formats that know their captures by a few bytes: they are asked first what a capture is."""
 
 
@@ -558,25 +559,33 @@ class _Formats(Mapping[str, importlib.metadata.EntryPoint]):
 
     @staticmethod
     @cache
-    def _found() -> tuple[dict[str, importlib.metadata.EntryPoint], frozenset[str]]:
+    def _found() -> tuple[dict[str, importlib.metadata.EntryPoint], frozenset[str], dict[str, str]]:
         # importlib.metadata.entry_points looks at one distribution of a name only: an egg-info that an old installation
         # left in a checkout would hide the installed one
         found: dict[str, importlib.metadata.EntryPoint] = {}
-        early: set[str] = set()
+        early, words = set[str](), dict[str, str]()
         for distribution in importlib.metadata.distributions():
             entries = distribution.entry_points
             early |= entries.select(group=_EARLY).names
+            words |= {entry.name: entry.value for entry in entries.select(group=_WORDS)}
             for entry in entries.select(group=_GROUP):
                 found.setdefault(entry.name, entry)
         if not found:
             raise CaptureError("no format is installed: install cdcwb again, in a checkout with pip install -e .")
         order = sorted(found, key=lambda name: (name not in early, not found[name].value.startswith("cdcwb."), name))
-        return {name: found[name] for name in order}, frozenset(early)
+        names = {entry.value: name for name, entry in found.items()}
+        words = {word: names[value] for word, value in words.items() if value in names}
+        return {name: found[name] for name in order}, frozenset(early), words
 
     @property
     def early(self) -> frozenset[str]:
         """The formats that know their captures by a few bytes."""
         return self._found()[1]
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """Words that captures of a format mostly begin with, and the format of each."""
+        return self._found()[2]
 
     def __getitem__(self, name: str) -> importlib.metadata.EntryPoint:
         return self._found()[0][name]

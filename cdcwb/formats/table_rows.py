@@ -42,7 +42,7 @@ from cdcwb.formats.containers.rows import (
     rows_of_batch,
     stem_of,
 )
-from cdcwb.formats.containers.table_probe import conclusions, detected_rows, of_columns, probe_dump, probe_file
+from cdcwb.formats.containers.table_probe import conclusions, detected_rows, or_dump, probe_file
 from cdcwb.formats.containers.tables import cut_record, find_part, numbered_parts, read_parts
 from cdcwb.formats.dissector import (
     EVERYTHING,
@@ -374,17 +374,7 @@ class TableRows(BaseFormat):
     def probe(self, options: Options, path: str) -> Any:
         """The kind of a file; one without the format's columns is broken."""
         found = probe_file(path, dialect_options=options.tokens, charset=options.charset, limit=0, sheet=options.sheet)
-        if found.kind in (CSV, BROKEN) and not (found.names is not None and self.claims(found.names)):
-            choose = partial(of_columns, claims=self.claims, table=options.sql_table)
-            dump = probe_dump(
-                path,
-                choose,
-                charset=options.charset,
-                backslash=options.backslash,
-                table=options.sql_table,
-                limit=1,
-            )
-            found = dump or found
+        found = or_dump(found, self.claims, options) or found
         if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
             return found
         columns = visible(", ".join(found.columns), 200)

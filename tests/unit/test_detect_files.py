@@ -8,6 +8,7 @@ import io
 import lzma
 import sqlite3
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.errors import CaptureError, OptionError, UnknownFormatError
-from cdcwb.formats import identify
+from cdcwb.formats import FORMATS, identify
+from cdcwb.formats.detect import likely_first
 from tests.event_logs import as_sql, rows
 
 TEXT = b"id,name\n1,a\n2,b\n"
@@ -223,3 +225,18 @@ def test_columns_that_the_rows_contradict_do_not_make_an_event_log(tmp_path: Pat
     file.write_text("nr,tab,pk,art,alt,neu,wann\n" + "".join(",".join(row) + "\n" for row in LOG))
     with pytest.raises(CaptureError, match="0% of the distinctive fields of 2 rows agree"):
         identify(file, format="idm-event-log", columns="event_type=tab,table_key=art")
+
+
+def test_the_format_whose_word_a_capture_begins_with_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    entries = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    names = {value: name for name, value in entries["cdcwb.formats"].items()}
+    words = {word: names[value] for word, value in entries["cdcwb.formats.words"].items()}
+    monkeypatch.setattr(type(FORMATS), "words", words)
+    for word, name in words.items():
+        files = sorted(path for path in (root / "data" / name).rglob("*") if path.suffix in (".txt", ".csv", ".json"))
+        found = [str(path) for path in files if word.encode() in path.read_bytes()[: 1 << 14]]
+        assert found, word
+        asked = likely_first(found[0])
+        assert name in asked[:2], (word, asked)
+        assert sorted(asked) == sorted(FORMATS)

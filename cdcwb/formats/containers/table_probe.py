@@ -51,7 +51,7 @@ __all__ = [
     "detected_rows",
     "files_named",
     "named_tables",
-    "of_columns",
+    "or_dump",
     "probe_dump",
     "probe_file",
 ]
@@ -213,16 +213,21 @@ def probe_dump(
     return None if found is None else replace(found, problem=problem)
 
 
-def of_columns(
-    tables: DumpTables, claims: Callable[[Sequence[str]], bool], table: str | None = None
-) -> tuple[str, bool]:
-    """The table of a dump that is read, for :func:`probe_dump`: the one that is named, or the first whose columns are
-    claimed; and whether there is one. Raises OptionError if there is no table of that name."""
-    if table is not None:
-        return named_tables(tables, table)[0], True
-    found = (name for name, table in tables.items() if table.columns and claims(table.columns))
-    name = next(found, "")
-    return name, bool(name)
+def or_dump(found: FileProbe, claims: Callable[[Sequence[str]], bool], options: Any) -> FileProbe | None:
+    """A file that was read as text without claimed columns, as a dump of SQL statements: with the table that the option
+    ``sql_table`` names, or the first whose columns are claimed, if there is one. None: it is no dump, or claimed as it
+    is. Raises OptionError if there is no table of that name."""
+    if found.kind not in (CSV, BROKEN) or (found.names is not None and claims(found.names)):
+        return None
+
+    def choose(tables: DumpTables) -> tuple[str, bool]:
+        if options.sql_table is not None:
+            return named_tables(tables, options.sql_table)[0], True
+        name = next((name for name, one in tables.items() if one.columns and claims(one.columns)), "")
+        return name, bool(name)
+
+    given = {"charset": options.charset, "backslash": options.backslash, "table": options.sql_table}
+    return probe_dump(found.path, choose, limit=1, **given)
 
 
 def named_tables(tables: DumpTables, table: str) -> list[str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from cdcwb.errors import OptionError
 from cdcwb.formats.containers.delimited import DEFAULT, TOKENS, Dialect, as_bytes
 from cdcwb.formats.containers.rows import BROKEN, CSV, JSON, FileProbe, TableName, numbered
-from cdcwb.formats.containers.table_probe import of_columns, probe_dump, probe_file
+from cdcwb.formats.containers.table_probe import or_dump, probe_file
 from cdcwb.formats.files import in_file
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
@@ -213,11 +213,8 @@ def probe(path: str, options: Any) -> Probe:
         del parts["delimiter"]
         file = ask(header=header)
         why = file.delimiter_from
-    if file.kind in (CSV, BROKEN) and side is None and not file.header:
-        choose = partial(of_columns, claims=lambda names: find_prefix(names) is not None, table=options.sql_table)
-        known = {"backslash": options.backslash, "table": options.sql_table}
-        dump = probe_dump(path, choose, charset=charset, limit=1, **known)
-        file = dump if dump is not None and dump.settings["table"] else file
+    dump = or_dump(file, lambda names: find_prefix(names) is not None, options) if side is None else None
+    file = dump if dump is not None and dump.settings["table"] else file
     if file.kind == CSV:
         found = _text_file(file, dialect.null.decode(charset), () if side is None else side.columns, header)
         if found.file.header != file.header:
