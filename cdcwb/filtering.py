@@ -262,7 +262,11 @@ def _filtered(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]]
     """The rows of a table that match the filters; they have at least the columns of :data:`FILTERED_BY`. ``other``
     gives some columns of another table of the capture, which has the times of rows without one, and the transactions
     for which a condition holds."""
-    if filters.tables is not None or filters.transactions is not None:
+    if filters.tables is not None and "severity" in rows.schema.names:
+        of_tables = other("transactions", ["transaction_id", "tables"]).where(partial(_is_named_by, filters))
+        rows = rows.with_column_of(of_tables.map(_open_then, _OPEN_THEN), ["transaction_id"], _TRANSACTION)
+        rows = rows.where(partial(_is_of_tables, filters)).drop(_TRANSACTION)
+    elif filters.tables is not None or filters.transactions is not None:
         rows = rows.where(partial(_is_named_by, filters))
     if filters.is_window:
         rows = _in_window(rows, filters, other)
@@ -276,6 +280,12 @@ def _is_named_by(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
     if filters.transactions is not None and "transaction_id" in batch.schema.names:
         masks.append(pc.is_in(batch["transaction_id"], pa.array(sorted(filters.transactions), pa.string())))
     return pc.fill_null(reduce(pc.and_, masks), False)
+
+
+def _is_of_tables(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
+    """Whether each problem is one of the tables, or of no table but of a transaction that changes one of them."""
+    of_transaction = pc.and_(pc.is_null(batch["table"]), pc.is_valid(batch[_TRANSACTION]))
+    return pc.or_(_is_named_by(filters, batch), of_transaction)
 
 
 def _of_tables(batch: pa.RecordBatch, tables: Collection[str]) -> pa.Array:
@@ -322,6 +332,7 @@ DATED: Final = "_ended"
 """The column that :func:`dated` adds."""
 _ENDED: Final = pa.schema([("transaction_id", pa.string()), (DATED, model.TRANSACTIONS.field("ended_at").type)])
 _RECORD, _TRANSACTION = "_record", "_transaction"
+_LOCATION: Final = ["file", "offset"]
 _IN_IT: Final = pa.schema([("file", pa.string()), ("offset", pa.int64()), (_RECORD, pa.bool_())])
 _OPEN_THEN: Final = pa.schema([("transaction_id", pa.string()), (_TRANSACTION, pa.bool_())])
 
@@ -383,7 +394,7 @@ def _open_in(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
 def _where(rows: Rows, condition: Condition, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
     """The rows for which a condition holds. If the table lacks a column of the condition, another one decides
     (:attr:`Condition.decided_by`): a table with transactions keeps the rows of the transactions that have a row there,
-    one without transactions is unchanged."""
+    one without transactions is unchanged. Problems are also those of the records of changes for which it holds."""
     if condition.fits(rows.schema.names):
         return rows.where(condition.mask)
     table = condition.decided_by
@@ -393,7 +404,16 @@ def _where(rows: Rows, condition: Condition, other: Callable[[str, Sequence[str]
         return rows
     decisive = other(table, [*dict.fromkeys(["transaction_id", *condition.needed(table)])]).where(condition.mask)
     ids = decisive.map(_open_then, _OPEN_THEN).reduce_by_key(["transaction_id"], [], _first_of_each)
-    return rows.with_column_of(ids, ["transaction_id"], _TRANSACTION).where(_is_decided).drop(_TRANSACTION)
+    rows = rows.with_column_of(ids, ["transaction_id"], _TRANSACTION)
+    if "severity" not in rows.schema.names or not condition.fits(model.CHANGES.names):
+        return rows.where(_is_decided).drop(_TRANSACTION)
+    located = other("changes", [*dict.fromkeys([*_LOCATION, *condition.needed("changes")])]).where(condition.mask)
+    records = located.map(_in_it, _IN_IT).reduce_by_key(_LOCATION, [], _first_locations)
+    return rows.with_column_of(records, _LOCATION, _RECORD).where(_is_either).drop(_RECORD).drop(_TRANSACTION)
+
+
+def _first_locations(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.table(batch).group_by(_IN_IT.names).aggregate([]).select(_IN_IT.names).combine_chunks().to_batches()[0]
 
 
 def _first_of_each(batch: pa.RecordBatch) -> pa.RecordBatch:

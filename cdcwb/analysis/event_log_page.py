@@ -165,7 +165,7 @@ class LogPage(Page):
         rows = self.published.numbered.map(partial(_decided, settings), _DECIDED)
         if part is not complete:
             shown = self._events.map(_located, pa.schema([_AT, _IS_SHOWN]))
-            located = rows.map(_with_location, _DECIDED.append(_AT)).with_column_of(shown, _AT.name, _IS_SHOWN.name)
+            located = rows.map(_with_location, _DECIDED.append(_AT)).with_column_of(shown, [_AT.name], _IS_SHOWN.name)
             rows = located.where(lambda batch: batch[_IS_SHOWN.name].is_valid())
         self.rows = self._store.keep("decisions", rows.select(_DECIDED.names))
 

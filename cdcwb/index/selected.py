@@ -24,6 +24,9 @@ __all__ = ["TIME", "Selected"]
 _KEPT: Final = 24  # fields and values whose masks are cached
 TIME: Final = ("time_from", "time_to", "without_time")
 
+_OWN: Final = {"outcomes": "outcome", "users": "user", "transactions": "transaction_id"}
+"""The fields that are columns of transactions, too."""
+
 _FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome"}
 
 
@@ -47,14 +50,28 @@ class Selected:
 
     def transactions(self, skip: Iterable[str] = ()) -> Ints:
         """The transactions that are open at a selected time and have a change that fits the other fields; the fields
-        ``skip`` are ignored. If only times are selected, transactions without changes are included."""
+        ``skip`` are ignored. If only times, outcomes, users and transactions are selected, transactions without changes
+        are included."""
         transactions = self.changes.transactions
         chosen = self.selection.chosen(skip)
         fits = self._in_range(chosen)
-        if chosen.keys() - {*TIME}:
+        if others := chosen.keys() - {*TIME}:
             numbers = self.changes.transaction[self.mask([*skip, *TIME])]
-            fits &= np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
+            has_change = np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
+            fits &= has_change | self._fit_themselves(chosen) if others <= {*_OWN} else has_change
         return np.flatnonzero(fits)
+
+    def _fit_themselves(self, chosen: dict[str, Any]) -> Bools:
+        """Whether the fields that are those of a transaction itself fit each, also one without changes."""
+        transactions = self.changes.transactions
+        fits = np.ones(len(transactions), np.bool_)
+        for name, column in _OWN.items():
+            if name in chosen and column in transactions.codes:
+                fits &= transactions.are(column, *chosen[name])
+            elif name in chosen:
+                ids = pa.array(chosen[name], pa.string())
+                fits &= np.asarray(pc.is_in(transactions.rows[column].cast(pa.string()), ids))
+        return fits
 
     def _in_range(self, chosen: dict[str, Any]) -> Bools:
         """Whether each transaction is open at a selected time."""
@@ -104,25 +121,26 @@ class Selected:
         return [
             p
             for p, is_there in zip(rows, present, strict=True)
-            if is_there or p["transaction_id"] in known or self._fits_itself(p)
+            if is_there or (p["transaction_id"] in known and self._is_of_tables(p)) or self._fits_itself(p)
         ]
 
-    def _fits_itself(self, problem: dict[str, Any]) -> bool:
-        """Whether a problem without a transaction is about a record with a selected time and table."""
-        if problem["row"] < 0 or problem["transaction_id"] is not None:
-            return False
-        row = self.changes.record_index.row(problem["row"], ["time", "table", "operation"])
-        chosen = self.selection.chosen()
-        first, last, tables = chosen.get("time_from"), chosen.get("time_to"), chosen.get("tables")
-        if not chosen.keys() <= {*TIME, "tables"} or not (first or last):  # the others are those of changes
-            return False
-        if (first or last) and row["time"] is None:
-            return False
-        if (first and row["time"] < first) or (last and row["time"] >= last):
-            return False
-        return not tables or row["table"] in tables or (row["table"] or "").partition(".")[2] in tables
+    def _is_of_tables(self, problem: dict[str, Any]) -> bool:
+        """Whether a problem is about a selected table, or about none."""
+        table, tables = problem["table"], self.selection.tables
+        return table is None or not tables or table in tables or any(table.endswith(f".{name}") for name in tables)
 
-    # --- fields -------------------------------------------------------------------------------------------------------
+    def _fits_itself(self, problem: dict[str, Any]) -> bool:
+        """Whether a problem is about a selected table and a record with a selected time."""
+        chosen = self.selection.chosen()
+        if not chosen.keys() <= {*TIME, "tables"}:  # the others are those of changes
+            return False
+        if "tables" in chosen and (problem["table"] is None or not self._is_of_tables(problem)):
+            return False
+        first, last = chosen.get("time_from"), chosen.get("time_to")
+        if not (first or last):
+            return True
+        time = None if problem["row"] < 0 else self.changes.record_index.row(problem["row"], ["time"])["time"]
+        return time is not None and (first is None or time >= first) and (last is None or time < last)
 
     def _remembered(self, name: str, value: Any) -> Bools:
         if (name, value) not in self._fits:

@@ -77,16 +77,22 @@ def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
 
 
 def look_at(
-    capture: Capture, part: Capture | None = None, limits: Sequence[str] = (), images: bool = False
+    capture: Capture,
+    part: Capture | None = None,
+    limits: Sequence[str] = (),
+    images: bool = False,
+    times: Mapping[str, Any] | None = None,
 ) -> OpenedCapture:
     """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
-    the filters."""
+    the filters, ``times`` are those of the parameters."""
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
 
     path = _location_of(capture)
     options = options_of(capture)
-    asked = Parameters(path=path, format=capture.format, options=options, limits=list(limits), shown=path)
+    asked = Parameters(
+        path=path, format=capture.format, options=options, limits=list(limits), shown=path, **times or {}
+    )
     snapshot = TableSnapshot(part or capture, None, images)
     summary = summarize(snapshot, unfiltered=not limits)  # type: ignore[arg-type]
     return _page(asked, capture, part or capture, snapshot, summary)

@@ -143,7 +143,8 @@ class Page:
             limits.append(selection.sentence(skip=NOT_LIMITED))
         if left_out := selection.sentence(skip=selection.chosen(NOT_LIMITED)):
             limits.append(f"not applied to this page: {left_out}")
-        return cls(look_at(capture, capture.selected(), limits, cls.images), **own)
+        times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
+        return cls(look_at(capture, capture.selected(), limits, cls.images, times), **own)
 
     @classmethod
     def of_selection(cls, bench: Bench, every_time: bool = False) -> Self:

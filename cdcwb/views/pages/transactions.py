@@ -251,10 +251,7 @@ class Transactions(Page):
     def _concurrency(self, page: Transactions) -> Concurrency:
         times = page.asked.time_from, page.asked.time_to
         ends = page.first, self.capture_end
-        pieces = _BARS[True] if self.bench is not None else concurrency.PIECES
-        return concurrency.over_time(
-            page.capture, *ends, pieces=pieces, least_us=page.tick_us, axis=page.axis, window=times
-        )
+        return concurrency.over_time(page.capture, *ends, least_us=page.tick_us, axis=page.axis, window=times)
 
     @panel("Commit latency")
     def latency(self, answer: Answer) -> None:
