@@ -190,7 +190,9 @@ def printed_of(records: TrailRecords, number: int) -> Printed:
             below = np.flatnonzero((owner == line) & (lines.role == Role.HEADER_TOKEN_HEX))
             ghdr += b"".join(lines.data[lines.data_at[one] : lines.data_at[one + 1]].tobytes() for one in below)
     times = [moments(one.slice(number, 1))[0] for one in (records.line_time, records.io_time)]
-    image = int(records.image[number])
+    image, images = int(records.image[number]), lines.fields[Role.IMAGE]
+    partition = np.where(images.have("hex"), images.numbers("hex", True), images.numbers("decimal"))
+    partition = partition[(lines.record[images.line] == number) & (partition != MISSING)]
     return Printed(
         shape=Shape(int(records.shape[number])),
         start=int(records.start[number]),
@@ -206,7 +208,7 @@ def printed_of(records: TrailRecords, number: int) -> Printed:
         name=text(records.name),
         name_index=int(records.name_index[number]),
         image=None if image == MISSING else {"A": "After", "B": "Before"}[chr(image)],
-        image_partition=int(records.image_partition[number]),
+        image_partition=int(partition[-1]) if len(partition) else MISSING,
         image_trans=int(records.image_trans[number]),
         transaction=text(records.transaction),
         transaction_number=text(records.transaction_number),

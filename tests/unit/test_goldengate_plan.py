@@ -270,7 +270,7 @@ def tdr(count: int) -> str:
 
 def metadata(text: str, rba: int, order: int = 1, index: int = 2) -> MetadataText:
     trail = TrailFile("./dirdat/aa", order, order, f"./dirdat/aa{order:09d}")
-    return MetadataText(text, 0, 1000 * order + rba, 50, trail, rba, index, "/x/log.txt")
+    return MetadataText(text, rba, 0, 1000 * order + rba, 50, index, trail, "/x/log.txt")
 
 
 def lookup(*texts: MetadataText, beside: Any = ()) -> Lookup:
@@ -298,7 +298,7 @@ def test_a_definition_is_called_by_its_index_and_trail_file() -> None:
 
 def test_versions_have_different_keys_whatever_their_trail_files_are_called() -> None:
     def of(file: str, number: int, rba: int) -> MetadataText:
-        return MetadataText(tdr(number), 0, rba, 50, TrailFile("aa", 1, 1, file), rba, 2, "/x/log.txt")
+        return MetadataText(tdr(number), rba, 0, rba, 50, 2, TrailFile("aa", 1, 1, file), "/x/log.txt")
 
     found = lookup(of("aa", 1, 100), of("aa", 2, 200), of("aa#2", 3, 300))
     assert [one.key for one in found.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]

@@ -18,8 +18,8 @@ from enum import IntEnum
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cdcwb.formats.arrays import Bools, Bytes, Ints
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import HEADER
 from cdcwb.formats.kernels import kernel, read_only
@@ -30,9 +30,6 @@ __all__ = [
     "not_columns", "odd_indicator", "statement", "user_pairs", "walk", "walk_tokens",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Order = Literal["little", "big"]
 
 MISSING: Final = -1

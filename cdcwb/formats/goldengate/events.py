@@ -9,12 +9,11 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import EventBatch, from_matrix
+from cdcwb.formats.arrays import Bools, EventBatch, Ints, from_matrix
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate.contents import (
     HEADER,
@@ -33,6 +32,7 @@ from cdcwb.formats.goldengate.facts import (
     Head,
     Open,
     RecordFacts,
+    decoded_texts,
     heads_of,
     missing_bytes,
     token_texts,
@@ -51,8 +51,6 @@ from cdcwb.words import plural, unique_names
 
 __all__ = ["Assigned", "LogdumpReader", "assign"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 KINDS: Final = tuple(str(kind) for kind in Kind)
 OPERATIONS: Final = tuple(str(operation) for operation in Operation)
@@ -283,7 +281,7 @@ def _halves(out: Assigned, some: Bools) -> None:
 def _missing_files(out: Assigned, rows: Ints, border: WindowBorder | None) -> None:
     """Reports trail files that are missing in the middle of a transaction, at the first record after them."""
     members = rows[out.facts.member[rows]]
-    before = out.trail[members[:1]] if border is None else out.shared.file_of(np.array([border.last]))
+    before = out.trail[members[:1]] if border is None else out.shared.file_of(border.last)
     trail = np.append(before, out.trail[members])
     for row in np.flatnonzero(trail[1:] != trail[:-1]).tolist():
         one, then = (out.shared.files[trail[at]] for at in (row, row + 1))
@@ -467,24 +465,12 @@ def _types(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     printed = np.flatnonzero(is_record & ~types.is_valid().to_numpy(zero_copy_only=False))
     batch.constant("record_type", "FileHeader", np.flatnonzero(records.shape[rows] == FILE_HEADER))
     if len(printed):
-        batch.put("record_type", _text(records.operation.take(pa.array(rows[printed])), charset), printed)
+        batch.put("record_type", decoded_texts(records.operation.take(pa.array(rows[printed])), charset), printed)
     odd = np.flatnonzero(operation == _UNKNOWN)
     if len(odd):
-        shown_ = _text(records.operation.take(pa.array(rows[odd])), charset).to_pylist()
+        shown_ = decoded_texts(records.operation.take(pa.array(rows[odd])), charset).to_pylist()
         spelled = [f"UNKNOWN({one if one >= 0 else text})" for one, text in zip(io[odd].tolist(), shown_, strict=True)]
         batch.put("operation", pa.array(spelled, pa.string()), odd)
-
-
-def _text(values: pa.Array, charset: str) -> pa.Array:
-    """Bytes as text; undecodable bytes become U+FFFD."""
-    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
-        try:
-            return values.cast(pa.string())
-        except pa.ArrowInvalid:
-            pass
-    return pa.array(
-        [None if one is None else one.decode(charset, "replace") for one in values.to_pylist()], pa.string()
-    )
 
 
 def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
@@ -558,11 +544,11 @@ def _headers(batch: EventBatch, known: Assigned, rows: Ints) -> None:
         if name == "TransInd":
             value = np.where(value == MISSING, records.image_trans[rows], value)
         numbers(name, records.side[rows] if name == "BeforeAfter" else value)
-    texts("IO Time", _text(pc.coalesce(records.io_time, records.line_time).take(taken), charset))
-    texts("Operation", _text(records.operation.take(taken), charset))
+    texts("IO Time", decoded_texts(pc.coalesce(records.io_time, records.line_time).take(taken), charset))
+    texts("Operation", decoded_texts(records.operation.take(taken), charset))
     numbers("Len", records.length[rows])
     numbers("RBA", records.rba[rows])
-    texts("Name", _text(records.name.take(taken), charset))
+    texts("Name", decoded_texts(records.name.take(taken), charset))
     coded("Trail", [one.name for one in known.shared.files], known.trail[rows])
     for name, number in (("LOGCSN", _LOGCSN), ("TRANID", _TRANID), ("ORAROWID", _ROWID)):
         texts(name, token_texts(records, number, charset).take(taken))

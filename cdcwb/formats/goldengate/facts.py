@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array
+from cdcwb.formats.arrays import Bools, Ints, as_array
 from cdcwb.formats.goldengate.contents import MISSING
 from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.layout import HALVES
@@ -26,12 +25,10 @@ from cdcwb.formats.goldengate.records import RECORD, TrailRecords
 
 __all__ = [
     "CLOSES", "DDL", "FRAGMENT", "LOB", "METADATA", "Chain", "Head", "Open", "RecordFacts", "RecordSettings",
-    "TrailGap", "TrailTransactions", "facts_of", "heads_of", "missing_bytes", "position_text", "token_texts",
-    "transactions_of",
+    "TrailGap", "TrailTransactions", "decoded_texts", "facts_of", "heads_of", "missing_bytes", "position_text",
+    "token_texts", "transactions_of",
 ]  # fmt: skip
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 DDL, METADATA, RESTART_OK, RESTART_ABEND, LOB, FRAGMENT = 160, 170, 151, 150, 116, 161
 _OUTSIDE: Final = (METADATA, RESTART_OK, RESTART_ABEND)
@@ -117,7 +114,7 @@ def facts_of(records: TrailRecords, reading: RecordSettings = RecordSettings()) 
     tables = {name: number for number, name in enumerate(dict.fromkeys(texts))}
     table = np.array([*(tables[name] for name in texts), MISSING])[printed]
     csn, xid, rowid = (token_texts(records, number) for number in (_LOGCSN, _TRANID, _ROWID))
-    xid = pc.coalesce(xid, _decoded(records.transaction))
+    xid = pc.coalesce(xid, decoded_texts(records.transaction))
     twin = _twins(records, io, table, half & (side == _BEFORE), half & (side == _AFTER))
     if twin.any():
         trans, xid = _as_one(np.flatnonzero(member), twin, trans, xid)
@@ -134,9 +131,9 @@ def facts_of(records: TrailRecords, reading: RecordSettings = RecordSettings()) 
     return found
 
 
-def _decoded(texts: pa.Array, charset: str = "utf-8") -> pa.Array:
+def decoded_texts(texts: pa.Array, charset: str = "utf-8") -> pa.Array:
     """Bytes as text; undecodable bytes become U+FFFD."""
-    if charset == "utf-8":
+    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
         try:
             return texts.cast(pa.string())
         except pa.ArrowInvalid:
@@ -152,7 +149,7 @@ def token_texts(records: TrailRecords, number: int, charset: str = "utf-8") -> p
     row = np.full(len(records), -1)
     row[tokens.record[rows][::-1]] = rows[::-1]
     values = tokens.value.take(pa.array(row, mask=row < 0))
-    texts = _decoded(values, charset)
+    texts = decoded_texts(values, charset)
     if pc.any(pc.match_substring(texts, "\0")).as_py():
         texts = pc.replace_substring_regex(texts, r"(?s)\x00.*$", "")
     return pc.if_else(pc.greater(pc.binary_length(values), 0), pc.ascii_rtrim(texts, " "), pa.scalar(None, pa.string()))

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cdcwb.formats.arrays import Bools, Ints
 from cdcwb.model import Kind, Operation
 
 __all__ = [
@@ -22,9 +22,6 @@ __all__ = [
     "token_name", "type_name",
 ]  # fmt: skip
 
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 JULIAN_EPOCH_US: Final = 210866760000000000
 """1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""

@@ -20,15 +20,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, content_of, gather
+from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, content_of, gather
 from cdcwb.formats.goldengate.contents import MISSING
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Role(IntEnum):

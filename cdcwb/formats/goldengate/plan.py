@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import options as opt
+from cdcwb.formats.arrays import Bools, Ints
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.goldengate.contents import MISSING, BodyLayout, Order, detect_order, detect_unified, file_header
 from cdcwb.formats.goldengate.definitions import Definition, read_definitions
@@ -56,9 +56,6 @@ __all__ = [
     "note_repeats", "repeated_sections", "scan",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
@@ -163,31 +160,21 @@ class WindowBorder(NamedTuple):
     end: int
 
 
-class _Metadata(NamedTuple):
-    at: int
-    file: int
-    offset: int
-    length: int
-    number: int
-    text: str
-
-
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), ``timed``
-    (records with a printed time) and ``zoned`` (those of them with the time in UTC as well), ``sideless`` (updates of
-    one image without a header block and an image line, so that the image is unknown), ``nonstop`` (records of a
-    NonStop). ``borders``: of windows at which a transaction is open, by the start of the window. ``tables``: printed
-    names of the tables of changes. ``csn``: of the first and last record that has one. ``continued``: records that are
-    continued, or continue others; ``undoing``: those with UndoFlag 1. ``open``, ``last``, ``end``: at the end of the
-    split, as in a :class:`WindowBorder`."""
+    """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream),
+    ``unzoned`` (records with a printed time, and none in UTC), ``sideless`` (updates of one image without a header
+    block and an image line, so that the image is unknown), ``nonstop`` (records of a NonStop). ``borders``: of windows
+    at which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
+    ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
+    ``undoing``: those with UndoFlag 1. ``open``, ``last``, ``end``: at the end of the split, as in a
+    :class:`WindowBorder`."""
 
     sections: list[Section] = field(default_factory=list)
-    metadata: list[_Metadata] = field(default_factory=list)
+    metadata: list[MetadataText] = field(default_factory=list)
     votes: dict[int, _Vote] = field(default_factory=dict)
     shown: dict[int, list[ZoneOffsetSpan]] = field(default_factory=dict)
-    timed: dict[int, int] = field(default_factory=dict)
-    zoned: dict[int, int] = field(default_factory=dict)
+    unzoned: Counter[int] = field(default_factory=Counter)
     sideless: Counter[int] = field(default_factory=Counter)
     nonstop: Counter[int] = field(default_factory=Counter)
     borders: dict[int, WindowBorder] = field(default_factory=dict)
@@ -231,10 +218,9 @@ class TrailContext:
         """The versions of tables."""
         return self.lookup.versions
 
-    def file_of(self, places: Ints) -> Ints:
-        """The number in ``files`` of the trail file of records that begin at these bytes of the stream."""
-        found: Ints = np.searchsorted(self.at, places, side="right") - 1
-        return found
+    def file_of(self, places: Ints | int) -> Any:
+        """The number in ``files`` of the trail file of records that begin at these bytes of the stream, or this one."""
+        return np.searchsorted(self.at, places, side="right") - 1
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------
@@ -255,11 +241,9 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow) -> int:
     _times(found, window, file, headers)
     for record in chosen[facts.io[chosen] == METADATA].tolist():
         if record in records.definition:
-            index, offset, length = stream.location(int(place[record]), window.base + int(records.stop[record]))
-            number = int(records.column("TDR index")[record])
-            found.metadata.append(
-                _Metadata(int(place[record]), index, offset, length, number, records.definition[record])
-            )
+            at, index = int(place[record]), int(records.column("TDR index")[record])
+            location = stream.location(at, window.base + int(records.stop[record]))
+            found.metadata.append(MetadataText(records.definition[record], at, *location, index))
     dml = some & facts.member & (facts.table >= 0) & np.isin(facts.io, _WITH_COLUMNS)
     found.tables |= {facts.tables[code] for code in np.unique(facts.table[dml]).tolist()}
     there = np.flatnonzero(some & facts.csn.is_valid().to_numpy(zero_copy_only=False))
@@ -386,9 +370,8 @@ def _times(found: FirstPass, window: TextWindow, file: Ints, headers: FileHeader
         mine = chosen[file[chosen] == one]
         shown = shown_offsets(window.base + records.start[mine], records.moment[mine], julian[mine])
         _add_shown(found.shown.setdefault(one, []), shown)
-        timed = records.moment[mine] != MISSING
-        found.timed[one] = found.timed.get(one, 0) + int(timed.sum())
-        found.zoned[one] = found.zoned.get(one, 0) + int((timed & (records.julian[mine] != MISSING)).sum())
+        unzoned = (records.moment[mine] != MISSING) & (records.julian[mine] == MISSING)
+        found.unzoned[one] += int(np.count_nonzero(unzoned))
 
 
 def _add_shown(known: list[ZoneOffsetSpan], more: Sequence[ZoneOffsetSpan]) -> None:
@@ -451,13 +434,10 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     _sides(plan, found)
     _zones(plan, found, shared.shown, options)
     texts = [
-        MetadataText(
-            one.text, one.file, one.offset, one.length, files[int(shared.file_of(np.array([one.at]))[0])], one.at,
-            one.number, plan.files[one.file].path,
-        )
+        replace(one, trail=files[shared.file_of(one.at)], file_name=plan.files[one.file_index].path)
         for some in found
         for one in some.metadata
-    ]  # fmt: skip
+    ]
     versions, in_force, places = build_versions(texts, beside)
     shared.lookup = Lookup(versions, in_force, places)
     if versions:
@@ -482,7 +462,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
 def _location(shared: TrailContext, starts: Ints, plan: Plan, place: int, rba: int) -> str:
     """The name of a record: its position, else its location in the capture."""
     if rba != MISSING and place not in shared.second:
-        return position_text(shared.files[int(shared.file_of(np.array([place]))[0])].shown, rba)
+        return position_text(shared.files[shared.file_of(place)].shown, rba)
     index = int(np.searchsorted(starts, place, side="right")) - 1
     return f"{index}:{place - int(starts[index])}"
 
@@ -581,7 +561,7 @@ def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, list[Zone
             if len(offsets) > 1:
                 evidence += "; a record without header tokens has the zone of the nearest one that has them"
             plan.detected.append(detected_row("time_zone", names, evidence, False, entry.path))
-        elif sum(one.timed.get(index, 0) - one.zoned.get(index, 0) for one in found):
+        elif any(one.unzoned[index] for one in found):
             without += 1
             plan.detected.append(detected_row("time_zone", "unknown", _NO_ZONE, False, entry.path))
     if without:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, slices
+from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, bytes_of, slices
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, TrailToken, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.layout import (
     GHDR,
@@ -37,9 +37,6 @@ __all__ = [
     "header_values", "text_of",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
@@ -144,34 +141,43 @@ class TrailRecords:
     """
 
     lines: Lines
-    shape: npt.NDArray[np.int8]
     start: Ints
     stop: Ints
-    values: Ints
-    length: Ints
-    rba: Ints
-    name_index: Ints
-    line_time: pa.Array
-    io_time: pa.Array
-    operation: pa.Array
-    name: pa.Array
-    transaction: pa.Array
-    transaction_number: pa.Array
-    moment: Ints
-    julian: Ints
-    image: Ints
-    image_partition: Ints
-    image_trans: Ints
-    total: Ints
-    body: Bytes
-    body_at: Ints
-    tokens: Tokens
-    columns: Columns
+    shape: npt.NDArray[np.int8] = field(init=False)
+    values: Ints = field(init=False)
+    length: Ints = field(init=False)
+    rba: Ints = field(init=False)
+    name_index: Ints = field(init=False)
+    moment: Ints = field(init=False)
+    julian: Ints = field(init=False)
+    image: Ints = field(init=False)
+    image_trans: Ints = field(init=False)
+    total: Ints = field(init=False)
+    line_time: pa.Array = field(init=False)
+    io_time: pa.Array = field(init=False)
+    operation: pa.Array = field(init=False)
+    name: pa.Array = field(init=False)
+    transaction: pa.Array = field(init=False)
+    transaction_number: pa.Array = field(init=False)
+    body: Bytes = field(init=False)
+    body_at: Ints = field(init=False)
+    tokens: Tokens = field(init=False)
+    columns: Columns = field(init=False)
     user_tokens: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     definition: dict[int, str] = field(default_factory=dict)
     trail: dict[int, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     gaps: dict[int, UnparsedReason] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = len(self.start)
+        self.shape, self.values = np.zeros(count, np.int8), np.full((count, len(HEADER)), MISSING)
+        self.length, self.rba, self.name_index, self.moment, self.julian = np.full((5, count), MISSING)
+        self.image, self.image_trans, self.total = np.full((3, count), MISSING)
+        self.line_time = self.io_time = self.operation = self.name = pa.nulls(count, pa.binary())
+        self.transaction = self.transaction_number = self.name
+        self.body, self.body_at = self.lines.data[:0], np.zeros(count + 1, np.int64)
+        self.tokens, self.columns = Tokens.of([]), NO_COLUMNS
 
     def __len__(self) -> int:
         return len(self.start)
@@ -271,50 +277,9 @@ class _RecordDecoder:
         return values.take(pa.array(row, mask=row < 0))
 
     def records(self) -> TrailRecords:
-        lines, count = self.lines, self.count
         start, stop, only_rule = self._bounds()
-        line, at = self.of(Role.RECORD)
-        name, name_at = self.of(Role.NAME)
-        index, index_at = self.of(Role.TDR_INDEX)
-        name_index = np.full(count, MISSING)
-        name_index[name_at], name_index[index_at] = name.numbers("index"), index.numbers("index")
-        image, image_at = self.of(Role.IMAGE)
-        partition = np.where(image.have("hex"), image.numbers("hex", True), image.numbers("decimal"))
-        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
-        image_trans = np.full(count, MISSING)
-        image_trans[image_at] = np.array(letters, np.int64)[image.code]
-        tmf, tmf_at = self.of(Role.TRANSACTION)
-        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
-        is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
-        rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
-        self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
-        out = TrailRecords(
-            lines=lines,
-            shape=np.zeros(count, np.int8),
-            start=start,
-            stop=stop,
-            values=np.full((count, len(HEADER)), MISSING),
-            length=self.numbers(at, line.numbers("length")),
-            rba=self.numbers(at, rba),
-            name_index=name_index,
-            line_time=self.texts(at, line["time"]),
-            io_time=pa.nulls(count, pa.binary()),
-            operation=self.texts(at, line["operation"]),
-            name=self.texts(name_at, name["name"]),
-            transaction=self.texts(tmf_at, tmf["id"]),
-            transaction_number=self.texts(tmf_at, number),
-            moment=np.full(count, MISSING),
-            julian=np.full(count, MISSING),
-            image=self.numbers(image_at, np.where(image.are("image", b"After"), ord("A"), ord("B"))),
-            image_partition=self.numbers(image_at, partition),
-            image_trans=image_trans,
-            total=np.full(count, MISSING),
-            body=lines.data[:0],
-            body_at=np.zeros(count + 1, np.int64),
-            tokens=Tokens.of([]),
-            columns=NO_COLUMNS,
-            faults=self.faults,
-        )
+        out = TrailRecords(self.lines, start, stop, faults=self.faults)
+        self._lines(out)
         self._header_block(out)
         stated, parts = self._header_tokens(out)
         self._body(out)
@@ -328,6 +293,26 @@ class _RecordDecoder:
             self._check(out, header, printed_time, stated, parts)
         self.faults.sort(key=lambda one: one.record)
         return out
+
+    def _lines(self, out: TrailRecords) -> None:
+        """The record line, and the lines Name, TDR Index, TRANSID and of the image."""
+        line, at = self.of(Role.RECORD)
+        is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
+        rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
+        self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
+        out.rba, out.length = self.numbers(at, rba), self.numbers(at, line.numbers("length"))
+        out.line_time, out.operation = self.texts(at, line["time"]), self.texts(at, line["operation"])
+        name, at = self.of(Role.NAME)
+        out.name, out.name_index[at] = self.texts(at, name["name"]), name.numbers("index")
+        index, at = self.of(Role.TDR_INDEX)
+        out.name_index[at] = index.numbers("index")
+        image, at = self.of(Role.IMAGE)
+        out.image = self.numbers(at, np.where(image.are("image", b"After"), ord("A"), ord("B")))
+        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
+        out.image_trans[at] = np.array(letters, np.int64)[image.code]
+        tmf, at = self.of(Role.TRANSACTION)
+        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
+        out.transaction, out.transaction_number = self.texts(at, tmf["id"]), self.texts(at, number)
 
     # --- bounds -------------------------------------------------------------------------------------------------------
 

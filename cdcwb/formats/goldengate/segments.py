@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.goldengate.facts import RecordFacts, RecordSettings, facts_of
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import (
@@ -33,8 +34,6 @@ from cdcwb.words import plural
 
 __all__ = ["HEAD", "TextWindow", "first_start", "is_logdump", "windows"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 HEAD: Final = 1 << 16
 """Bytes of a file that are examined for detection."""

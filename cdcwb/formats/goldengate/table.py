@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays import EventBatch, TextPool
+from cdcwb.formats.arrays import Bools, Bytes, EventBatch, Ints, TextPool
 from cdcwb.formats.goldengate import contents
-from cdcwb.formats.goldengate.contents import BodyLayout, Bools, Bytes, ColumnSpans, Half, Ints, Order
+from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, Order
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.facts import Head, RecordFacts
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding

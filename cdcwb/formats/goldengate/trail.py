@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import bytes_of, content_of, gather
+from cdcwb.formats.arrays import Bools, Bytes, Ints, bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, TrailToken, file_header, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import Definition
@@ -27,8 +26,6 @@ from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.plan import Bodies
 from cdcwb.formats.goldengate.records import (
     FILE_HEADER,
-    NO_COLUMNS,
-    RECORD,
     TOKENS_TRUNCATED,
     Tokens,
     TrailRecords,
@@ -42,9 +39,6 @@ from cdcwb.model import Problem
 
 __all__ = ["dissect_frame", "read_frames", "valid_frames"]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _F, _G, _Z = b"FGZ"
 _PARTS: Final = b"HDTU"
@@ -234,37 +228,15 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> TrailRecords:
         values[index != MISSING, HEADER.index("TDR index")] = index[index != MISSING]
     io = values[:, HEADER.index("IOType")]
     types = pa.array([IO_TYPES[one].name.encode() if one in IO_TYPES else None for one in range(256)] + [b"FileHeader"])
-    body, body_at = content_of(gather(pa.binary(), data, d[:, 0], d[:, 1], None))
-    none = pa.nulls(count, pa.binary())
-    records = TrailRecords(
-        lines=replace(parse(data[:0]), source=data),
-        shape=np.where(is_file, FILE_HEADER, RECORD).astype(np.int8),
-        start=frames.start,
-        stop=frames.start + frames.size,
-        values=values,
-        length=d[:, 1] - d[:, 0],
-        rba=rba,
-        name_index=index,
-        line_time=none,
-        io_time=_times(julian),
-        operation=types.take(pa.array(np.where(is_file, 256, io), mask=~is_file & (io < 0))),
-        name=_names(data, h, named),
-        transaction=none,
-        transaction_number=none,
-        moment=np.full(count, MISSING),
-        julian=julian,
-        image=np.full(count, MISSING),
-        image_partition=np.full(count, MISSING),
-        image_trans=np.full(count, MISSING),
-        total=frames.size,
-        body=body,
-        body_at=body_at,
-        tokens=Tokens.of([]),
-        columns=NO_COLUMNS,
-        user_tokens={
-            row: user_pairs(data[u[row, 0] : u[row, 1]].tobytes()) for row in np.flatnonzero(u[:, 1] > u[:, 0]).tolist()
-        },
-    )
+    records = TrailRecords(replace(parse(data[:0]), source=data), frames.start, frames.start + frames.size)
+    records.shape[is_file] = FILE_HEADER
+    records.values, records.length, records.rba, records.name_index = values, d[:, 1] - d[:, 0], rba, index
+    records.julian, records.total, records.io_time = julian, frames.size, _times(julian)
+    records.operation = types.take(pa.array(np.where(is_file, 256, io), mask=~is_file & (io < 0)))
+    records.name = _names(data, h, named)
+    records.body, records.body_at = content_of(gather(pa.binary(), data, d[:, 0], d[:, 1], None))
+    for row in np.flatnonzero(u[:, 1] > u[:, 0]).tolist():
+        records.user_tokens[row] = user_pairs(data[u[row, 0] : u[row, 1]].tobytes())
     _add_tokens(records, data, t, order)
     _check(records, ~is_file)
     return records

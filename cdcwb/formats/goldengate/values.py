@@ -16,9 +16,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, lookup, text_array
+from cdcwb.formats.arrays import (
+    Bools,
+    Bytes,
+    Ints,
+    as_array,
+    bytes_of,
+    content_of,
+    gather,
+    hex_digits,
+    integers,
+    lookup,
+    text_array,
+)
 from cdcwb.formats.dissector import TableRequest, Wanted
-from cdcwb.formats.goldengate.contents import Bools, Bytes, Ints, Order
+from cdcwb.formats.goldengate.contents import Order
 from cdcwb.formats.goldengate.definitions import ColumnDef
 from cdcwb.formats.goldengate.layout import Coding, How
 from cdcwb.formats.goldengate.versions import Version

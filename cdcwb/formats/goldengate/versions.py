@@ -20,8 +20,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from cdcwb.formats.arrays import Ints
 from cdcwb.formats.goldengate.contents import MISSING
 from cdcwb.formats.goldengate.definitions import Database, Definition, Reference, full_name, parse_metadata, split_name
 from cdcwb.model import COLUMN
@@ -32,7 +32,6 @@ __all__ = [
     "inferred", "nearest_offsets", "shown_offsets", "split_path", "trail_files",
 ]  # fmt: skip
 
-Ints = npt.NDArray[np.int64]
 
 _NUMBER: Final = re.compile(r"[0-9]+$")
 _LONG, _SHORT = 9, 6  # digits of a trail file's number, since 12.3 and before
@@ -239,17 +238,17 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class MetadataText:
-    """A Metadata record: its content, and its locations in the capture and in its trail. ``index``: MISSING if none is
-    printed."""
+    """A Metadata record: its content, and its locations in the stream, in the capture and, with the name of the file,
+    in its trail. ``index``: MISSING if none is printed."""
 
     text: str
+    at: int
     file_index: int
     offset: int
     length: int
-    trail: TrailFile
-    at: int
     index: int
-    file_name: str
+    trail: TrailFile = TrailFile("", 0)
+    file_name: str = ""
 
 
 Name = tuple[str | None, str]
