@@ -15,10 +15,7 @@ ROLES: Final = {
     "Split",  # a unit of reading, one per task
     "Version",  # one version of a table
 }
-REPEATED: Final = {
-    "Page", "_Found", "_Versions", "Drift", "Step",
-    "Stretch", "_Counted", "_Move",
-}  # fmt: skip
+REPEATED: Final = {"Drift", "Page", "Step", "Stretch", "_Counted", "_Found", "_Move"}
 """Names that still have several meanings. The list only gets shorter."""
 
 

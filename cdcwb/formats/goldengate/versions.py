@@ -260,7 +260,7 @@ def build_versions(
 ) -> tuple[list[Version], list[InForce], list[Location]]:
     """The versions of a capture: (versions, their ranges, (file index, offset, number) of each Metadata record that
     defines or repeats one). ``texts``: those of a trail are in order; ``beside``: the definitions of a DEFGEN file."""
-    made = _Versions()
+    made = _VersionBuilder()
     for text in texts:
         made.take(text)
     for definition in beside:
@@ -268,7 +268,7 @@ def build_versions(
     return made.versions, made.in_force, made.records
 
 
-class _Versions:
+class _VersionBuilder:
     """Versions in the making."""
 
     def __init__(self) -> None:
