@@ -1,4 +1,4 @@
-"""TransactionIndex of a capture; results are small.
+"""Transactions of a capture; results are small.
 
 A question about transactions alone is one function for the batches of a table, whose results are merged
 (:mod:`cdcwb.dataset`), and for the selected transactions of the local index
@@ -257,7 +257,7 @@ def reaching(transactions: TransactionIndex, numbers: Ints, window: tuple[dateti
 
 
 def unfinished(capture: Any, limit: int = 100) -> list[Facts]:
-    """TransactionIndex that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
+    """Transactions that did not commit or are incomplete: open ones first, then incomplete ones, then those rolled
     back, each in log order. Rows of :func:`timeline` with ``missing``: the sentences of their problems; null if nothing
     is missing."""
     rows = _first(capture, lambda rows: first_unfinished(rows, limit))
@@ -302,7 +302,7 @@ def histogram(capture: Any, axis: TimeAxis, bins: int = 120, least_us: int = 1) 
     :data:`BANDS`, ``transactions``) for every bin that is not empty; and the width of a bin in microseconds.
 
     At most ``bins`` bins of a round width of at least ``least_us`` microseconds cover the axis; transactions that began
-    outside have bins of the same width. TransactionIndex without a time of begin are left out.
+    outside have bins of the same width. Transactions without a time of begin are left out.
     """
     start, width = axis.bins(bins, least_us)
     rows = capture.rows("transactions", ("began_at", "ended_at", "outcome"))
@@ -328,18 +328,17 @@ def histogram_of(transactions: TransactionIndex, start: int, width_us: int, numb
 
 def changes(capture: Any) -> list[Facts]:
     """The number of logical changes: ``operation``, ``outcome``, ``changes``, a row for each pair that occurs."""
-    counts = capture.rows("changes", ("operation", "outcome")).fold(_by_operation, added)
-    pairs = sorted(counts, key=lambda pair: [(text is not None, text) for text in pair])
-    return [{"operation": o, "outcome": other, "changes": counts[o, other]} for o, other in pairs]
-
-
-def _by_operation(changes: pa.RecordBatch) -> Counter[Any]:
-    counts = pa.table(changes).group_by(["operation", "outcome"], use_threads=False).aggregate([([], "count_all")])
-    return Counter({(row["operation"], row["outcome"]): row["count_all"] for row in counts.to_pylist()})
+    names = ("operation", "outcome")
+    counts: list[Facts] = (
+        capture.rows("changes", names)
+        .totals({"changes": "sum"}, lambda batch: batch.append_column("changes", pa.repeat(1, len(batch))))
+        .to_pylist()
+    )
+    return sorted(counts, key=lambda row: [(row[name] is not None, row[name]) for name in names])
 
 
 def undone(capture: Any, limit: int = 50) -> list[Facts]:
-    """TransactionIndex with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
+    """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = capture.rows("changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
     result: list[Facts] = [
@@ -446,9 +445,8 @@ class Counted(NamedTuple):
 
 
 def latency(capture: Any) -> tuple[Latency, Latency]:
-    """The latencies of changes and of transactions; Changes outside
-    transactions (a full load) or of transactions that did not commit are not counted, nor are those of a format without
-    times of changes."""
+    """The latencies of changes and of transactions. Changes outside transactions (a full load) or of transactions that
+    did not commit are not counted, nor are those of a format without times of changes."""
     latencies_of = [capture.rows("transactions", ("began_at", "ended_at")).fold(_of_transactions, merged_counts)]
     if capture.format not in FORMATS or get_format(capture.format).row_times:
         columns = ("schema_name", "table_name", "changed_at", "committed_at")

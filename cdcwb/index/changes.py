@@ -58,7 +58,7 @@ EVERY: Final = slice(None)
 
 
 class TransactionIndex:
-    """TransactionIndex by number; ``rows`` are those of the model. Columns that are not used may be missing.
+    """Transactions by number; ``rows`` are those of the model. Columns that are not used may be missing.
 
     ``until``: when open ones end, in microseconds since 1970 UTC; NO_TIME if unknown. In an index transactions are in
     the order of their first records, and ``record`` is the number of the first record.
