@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdcwb
-from cdcwb import small
+from cdcwb import local_tables
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.index.source import source_of
@@ -213,7 +213,7 @@ def test_a_large_capture_is_searched_and_its_rows_are_followed_by_spark(
     explorer.apply('table == "shop.orders" and operation == "INSERT"')
     explorer.follow_row()
     expected.append(shown(explorer))
-    monkeypatch.setattr(small, "AT_MOST", 0)
+    monkeypatch.setattr(local_tables, "AT_MOST", 0)
     again = Explorer.open(DATA / "gbase8s", folder=tmp_path, labels=LABELS, split_size="20000")
     for line, rows in zip((*lines, explorer.filter), expected, strict=True):
         if "row ==" in line:

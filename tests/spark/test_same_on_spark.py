@@ -22,16 +22,16 @@ DATA = Path(__file__).parents[2] / "data"
 PAGES: tuple[type[Page], ...] = (CapturePage, Transactions, Masks, Drift, EventLog)
 FEW = ("gbase8s", "qlik-change-table")
 CAPTURES = [
-    pytest.param(folder.name, marks=[] if folder.name in FEW else [pytest.mark.slow])
+    pytest.param(folder.name, PAGES, marks=[] if folder.name in FEW else [pytest.mark.slow])
     for folder in sorted(DATA.iterdir())
     if folder.is_dir() and "." not in folder.name
 ]
 
 
-def content(path: Path) -> dict[str, Any]:
+def content(path: Path, pages: tuple[type[Page], ...]) -> dict[str, Any]:
     """The facts and the tables of all panels of the pages, by page and panel."""
     found: dict[str, Any] = {}
-    for kind in PAGES:
+    for kind in pages:
         page = kind.of(cdcwb.load(path))
         for name in page.panels():
             sheet = getattr(page, name)()
@@ -41,14 +41,16 @@ def content(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", CAPTURES)
-def test_a_page_is_the_same_if_spark_answers(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = content(DATA / name)
+@pytest.mark.parametrize(("name", "pages"), [*CAPTURES, ("idm-event-log", (EventLog,))])
+def test_a_page_is_the_same_if_spark_answers(
+    name: str, pages: tuple[type[Page], ...], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = content(DATA / name, pages)
     monkeypatch.setattr(local_tables, "AT_MOST", 0)
     monkeypatch.setattr(frames, "MOST_ROWS", 0)  # not from the tables that Spark stored either
     capture = cdcwb.load(DATA / name)
     assert capture.local_rows("changes", ()) is None
-    there = content(DATA / name)
+    there = content(DATA / name, pages)
     for panel, expected in here.items():
         assert there[panel] == expected, panel
 
