@@ -38,6 +38,7 @@ ABOVE: Final = {
     "history": "cdcwb.analysis.history",
     "opening": "cdcwb.views.bench",
     "save": "cdcwb.saving",
+    "simulate": "cdcwb.analysis.simulate",
     "state": "cdcwb.analysis.replay",
     "view": "cdcwb.views",
 }
@@ -295,6 +296,19 @@ class Capture:
         self._needs_images("the continuity of rows")
         rows: Rows = _above("continuity").breaks(self)
         return rows.to_frame(self.spark).orderBy("file_index", "offset")
+
+    def simulate(self, rule: str) -> DataFrame:
+        """The rows that a target ends with wrongly if it applies changes by a rule of real sinks: ``arrival``,
+        ``source_time``, ``commit``, ``deletes_first``, ``no_deletes`` or ``text_position``
+        (:mod:`cdcwb.analysis.simulate`), against the order of commits.
+
+        ``table``, ``key``, ``wrong`` (other values, missing, left over), the last record that the target applies
+        (``operation``, ``position``, ``file_index``, ``offset``, ``at``) and the one that is right (``right_operation``
+        …). Raises OptionError for a rule that does not exist.
+        """
+        self._needs_images("what a target holds")
+        rows: Rows = _above("simulate").simulate(self, rule)
+        return rows.to_frame(self.spark)
 
     def state(self, table: str, position: str | None = None, time: str | dt.datetime | None = None) -> DataFrame:
         """The rows of ``table`` after the changes that were committed at or before ``position`` (a log position) and

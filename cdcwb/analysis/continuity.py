@@ -25,7 +25,20 @@ from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import count, plural, tally
 
-__all__ = ["BREAKS", "MOST_BREAKS", "Break", "Continuity", "breaks", "continuity", "continuity_lines"]
+__all__ = [
+    "BREAKS",
+    "MOST_BREAKS",
+    "VERSIONS",
+    "Break",
+    "Continuity",
+    "breaks",
+    "continuity",
+    "continuity_lines",
+    "key_of",
+    "log_order",
+    "row_starts",
+    "versions_of",
+]
 
 
 class Break(StrEnum):
@@ -45,7 +58,7 @@ MOST_BREAKS: Final = 10_000
 _CHANGES: Final = (*FACTS, "transaction_id", "table_version")
 _PLACE: Final = (("position", pa.string()), ("file_index", pa.int32()), ("offset", pa.int64()))
 _AT: Final = CHANGES.field("changed_at").type
-_VERSIONS: Final = pa.schema(
+VERSIONS: Final = pa.schema(
     [
         *(("table", pa.string()), ("row_key", pa.string()), ("operation", pa.int8()), ("part", pa.int8())),
         *(("epoch", pa.int64()), ("commit", pa.string()), *_PLACE, ("at", _AT), ("mark", pa.int64())),
@@ -159,11 +172,15 @@ def continuity(capture: Any) -> Continuity:
 
 def breaks(capture: Any) -> Rows:
     """All breaks of a capture (:data:`BREAKS`), in any order."""
+    return _compared(versions_of(capture)).map(_Naming.of(capture), BREAKS)
+
+
+def versions_of(capture: Any) -> Rows:
+    """The changes of all rows (:data:`VERSIONS`), in any order; ``row_key`` is null without a key."""
     tables, _ = _found(capture, None).fold(_counted, _added)
     inferred = _inferred(capture, tables)
-    parts = [_found(capture, keys) for keys in (None, inferred) if keys is None or keys]
-    rows = parts[0] if len(parts) == 1 else parts[0].union(parts[1])
-    return rows.map(_Naming.of(capture), BREAKS)
+    rows = _versions(capture, None)
+    return rows.union(_versions(capture, inferred)) if inferred else rows
 
 
 def _inferred(capture: Any, tables: Mapping[str, Mapping[str, int]]) -> dict[str, InferredKey]:
@@ -174,12 +191,19 @@ def _inferred(capture: Any, tables: Mapping[str, Mapping[str, int]]) -> dict[str
 
 def _found(capture: Any, inferred: Mapping[str, InferredKey] | None) -> Rows:
     """The breaks (:data:`_FOUND`) and numbers of tables; with ``inferred`` keys only of these tables."""
+    return _compared(_versions(capture, inferred))
+
+
+def _compared(versions: Rows) -> Rows:
+    return versions.by_key(["table", "row_key"], ["file_index", "offset", "part"], _find_breaks, _FOUND)
+
+
+def _versions(capture: Any, inferred: Mapping[str, InferredKey] | None) -> Rows:
     keys: Keyed | None = None if inferred is None else {table: (key.column,) for table, key in inferred.items()}
     narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
     truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
     versions = _Versions(truncates, _retyped(capture), None if keys is None else tuple(keys))
-    changes = changes_of(capture, _CHANGES, keys).map(versions, _VERSIONS)
-    return changes.by_key(["table", "row_key"], ["file_index", "offset", "part"], _find_breaks, _FOUND)
+    return changes_of(capture, _CHANGES, keys).map(versions, VERSIONS)
 
 
 # --- the versions of rows ---------------------------------------------------------------------------------------------
@@ -223,7 +247,7 @@ def _retyped(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
 
 @dataclass(frozen=True)
 class _Versions:
-    """Makes :data:`_VERSIONS` of changes."""
+    """Makes :data:`VERSIONS` of changes."""
 
     truncates: Sequence[_Truncate]
     retyped: Mapping[tuple[str, str], Mapping[str, str]]
@@ -261,7 +285,7 @@ class _Versions:
             "before": pc.if_else(begins, none, images["before"]),
             "after": pc.if_else(ends, none, images["after"]),
         }
-        return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in _VERSIONS], schema=_VERSIONS)
+        return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
 
     def _epochs(self, rows: pa.RecordBatch, table: pa.Array) -> Ints:
         """The number of TRUNCATEs of its table before each change."""
@@ -418,18 +442,19 @@ class _Row:
 
 def _find_breaks(batches: Batches) -> Batches:
     """The breaks of rows, and how much was compared, from the versions of each row in capture order."""
-    rest = joined([], _VERSIONS)
+    rest = joined([], VERSIONS)
     known: dict[Any, tuple[_Row, _Row]] = {}  # of the row that the last batch ended with, if it had many changes
     for batch in batches:
-        rows = joined([rest, batch], _VERSIONS)
-        last = int(_starts(rows)[-1])
+        rows = joined([rest, batch], VERSIONS)
+        last = int(row_starts(rows)[-1])
         end = rows.num_rows if rows.num_rows - last > _WINDOW else last
         known = yield from _of_rows(rows.slice(0, end), known, end != last)
         rest = rows.slice(end)
     yield from _of_rows(rest, known, False)
 
 
-def _starts(rows: pa.RecordBatch) -> Ints:
+def row_starts(rows: pa.RecordBatch) -> Ints:
+    """The numbers of the changes with which rows begin."""
     if not rows.num_rows:
         return np.zeros(0, np.int64)
     table, key = (differ(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("table", "row_key"))
@@ -438,12 +463,12 @@ def _starts(rows: pa.RecordBatch) -> Ints:
 
 def _of_rows(rows: pa.RecordBatch, known: dict[Any, Any], goes_on: bool) -> Any:
     """The breaks of complete rows; returns what is known of the last one if it ``goes_on``."""
-    starts = _starts(rows)
+    starts = row_starts(rows)
     if not len(starts):
         return known
     ends = np.append(starts[1:], rows.num_rows)
     keyed = as_flags(rows["row_key"].is_valid())
-    rank, is_placed = _log_order(rows, starts)
+    rank, is_placed = log_order(rows, starts)
     sums = [_sums(rows[name]) for name in _IMAGES]
     suspicious = _suspicious(rows, starts, rank, is_placed, sums) & keyed
     chosen = np.logical_or.reduceat(suspicious, starts)
@@ -483,7 +508,7 @@ def _numbers(rows: pa.RecordBatch, starts: Ints, ends: Ints, keyed: Bools) -> li
     return [{"table": row["table"], "kind": name, "number": row[f"{name}_sum"]} for row in summed for name in columns]
 
 
-def _log_order(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:
+def log_order(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:
     """The rank of each change in the order of commits, and whether it has a position. One without a position, or that
     was read from the table, has the rank of the one before it."""
     is_placed = as_flags(rows["commit"].is_valid()) & (np.asarray(rows["operation"]) != _REFRESH)
@@ -639,14 +664,14 @@ class _Naming:
         for row in found:
             numbers = {number & _LOW for number in row["columns"] or ()}
             row = row | {"columns": sorted({self.columns[number] for number in numbers if number in self.columns})}
-            row |= {"key": _key_of(row["row_key"])}
+            row |= {"key": key_of(row["row_key"])}
             row |= {f"{which}file": self.files.get(row[f"{which}file_index"]) for which in ("", "earlier_")}
             row["sentence"] = _sentence(row)
             rows.append({name: row[name] for name in BREAKS.names})
         return rows
 
 
-def _key_of(row_key: str) -> dict[str, str | None]:
+def key_of(row_key: str) -> dict[str, str | None]:
     """The columns and values of the key of a break."""
     pairs = re.findall(r"((?:\\.|[^\\=])*)=((?:\\.|[^\\,])*)(?:,|$)", row_key, re.DOTALL)
     plain = [[re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL) for text in pair] for pair in pairs]

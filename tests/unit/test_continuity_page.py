@@ -68,3 +68,10 @@ def test_breaks_are_listed_with_both_records(page: Any) -> None:
     rows = page.breaks().frame
     assert rows["kind"].to_list() == ["late", "revived", "gap"]
     assert rows["earlier_position"].to_list() == [f"{lsn:016X}" for lsn in (30, 40, 60)]
+
+
+def test_rows_that_a_target_holds_wrongly_are_counted_for_each_rule(page: Any) -> None:
+    target = page.target()
+    assert target.facts["wrong_rows_by_rule"]["commit"] == 0
+    assert target.facts["wrong_rows_by_rule"]["arrival"] == 0  # the row is deleted after its late change
+    assert target.frames[0]["rule"].to_list()[2] == "commit"

@@ -10,6 +10,7 @@ from cdcwb import charts
 from cdcwb.analysis.continuity import MOST_BREAKS, Break, Continuity, continuity
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
+from cdcwb.analysis.simulate import ABOUT, KINDS, Rule, simulated
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
 from cdcwb.views.pages.page import Page, panel
@@ -147,6 +148,43 @@ class ContinuityPage(Page):
         headings = {"at": "time", "told": "values", "broken": "break", **_RECORDS, "why": "what"}
         answer.chart(charts.version_chain(shown), shown, {"operation": "change", "broken": "break", "told": "values"})
         answer.table(shown, headings, total=len(chain), folder=self.asked.shown)
+
+    @panel("What would a target hold?")
+    def target(self, answer: Answer) -> None:
+        """The rows that a target ends with wrongly, under rules by which real sinks apply changes."""
+        found = simulated(self.capture, _ROWS)
+        rules = [
+            {"rule": one["rule"], "means": ABOUT[Rule(one["rule"])], "rows": one["rows"], **one["wrong"]}
+            for one in found
+        ]
+        rules = [{**dict.fromkeys(KINDS, 0), **rule} for rule in rules]
+        headings = {"rule": "rule", "means": "how changes are applied", "rows": "wrong rows"}
+        answer.table(rules, headings | {kind: kind for kind in KINDS})
+        rows = [
+            {**row, "rule": one["rule"], "row": key_text(dict(row["key"])), "file": self._file(row)}
+            for one in found
+            for row in one["listed"]
+        ]
+        headings = {
+            "rule": "rule",
+            "table": "table",
+            "row": "row",
+            "wrong": "wrong",
+            "right_operation": "right: change",
+        }
+        headings |= {
+            "right_position": "position",
+            "position": "applied last: position",
+            "file": "file",
+            "offset": "offset",
+        }
+        if rows:
+            answer.table(rows[:_ROWS], headings, total=sum(one["rows"] for one in found), folder=self.asked.shown)
+        answer.record({"wrong_rows_by_rule": {one["rule"]: one["rows"] for one in found}})
+
+    def _file(self, row: dict[str, Any]) -> str | None:
+        files = {entry["file_index"]: entry["file"] for entry in self.capture.files}
+        return files.get(row["file_index"])
 
     @panel("Breaks")
     def breaks(self, answer: Answer) -> None:

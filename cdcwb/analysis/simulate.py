@@ -1,0 +1,233 @@
+"""What a target holds in the end, under rules by which real sinks apply changes, against the order of commits.
+
+A rule (:class:`Rule`) puts the changes of each row into the order in which the target applies them, or leaves some out.
+Rows that end with other values than by the order of commits, that are missing or left over, are wrong. Rows and images
+are those of :mod:`cdcwb.analysis.continuity`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cdcwb.analysis.continuity import VERSIONS, key_of, log_order, row_starts, versions_of
+from cdcwb.analysis.images import MAP
+from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.errors import OptionError
+from cdcwb.formats.options import nearest
+from cdcwb.model import CHANGES, Operation
+
+__all__ = ["ABOUT", "KINDS", "WRONG", "Rule", "simulate", "simulated"]
+
+
+class Rule(StrEnum):
+    """How a target applies the changes of a row."""
+
+    ARRIVAL = "arrival"
+    SOURCE_TIME = "source_time"
+    COMMIT = "commit"
+    DELETES_FIRST = "deletes_first"
+    NO_DELETES = "no_deletes"
+    TEXT_POSITION = "text_position"
+
+
+_RECORD: Final = (
+    ("operation", pa.string()),
+    ("position", pa.string()),
+    ("file_index", pa.int32()),
+    ("offset", pa.int64()),
+)
+WRONG: Final = pa.schema(
+    [
+        *(("table", pa.string()), ("key", MAP), ("wrong", pa.string()), ("at", CHANGES.field("changed_at").type)),
+        *(*_RECORD, *((f"right_{name}", kind) for name, kind in _RECORD)),
+    ]
+)
+"""Rows that a target ends with wrongly. ``wrong``: ``other values``, ``missing`` or ``left over``. The record is the
+last one that the target applies (null: none), ``right_`` that by the order of commits."""
+
+KINDS: Final = ("other values", "missing", "left over")
+ABOUT: Final = {
+    Rule.ARRIVAL: "in the order in which they arrive",
+    Rule.SOURCE_TIME: "the latest time of the source wins; of equal times the first that came",
+    Rule.COMMIT: "in the order of their commits: as the source did",
+    Rule.DELETES_FIRST: "in batches of a minute, each with its deletes first",
+    Rule.NO_DELETES: "in the order in which they arrive, without deletes",
+    Rule.TEXT_POSITION: "in the order of their positions compared as text",
+}
+"""Each rule in words."""
+
+_BATCH_US: Final = 60_000_000  # microseconds of changes that a target applies in one batch
+_INSERT, _UPDATE, _DELETE, _REFRESH = range(4)
+_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
+
+
+class _Applied(NamedTuple):
+    """A change of a row: its ``arrival`` and its ``rank`` in the log, ``text`` is its position without leading
+    zeros."""
+
+    arrival: int
+    rank: int
+    at: int
+    text: str
+    operation: int
+    before: Sequence[int]
+    after: Sequence[int]
+
+
+def _by_arrival(changes: list[_Applied]) -> list[_Applied]:
+    """Each message as it comes: upsert mode of Confluent's JDBC sink
+    (https://docs.confluent.io/kafka-connectors/jdbc/current/sink-connector/overview.html)."""
+    return changes
+
+
+def _by_source_time(changes: list[_Applied]) -> list[_Applied]:
+    """The latest time of the source wins; of equal times the first that came stays: merges by ts_ms
+    (https://github.com/GoogleCloudPlatform/DataflowTemplates/issues/127,
+    https://github.com/memiiso/debezium-server-iceberg/issues/545)."""
+    return sorted(changes, key=lambda change: (change.at, -change.arrival))
+
+
+def _by_commit(changes: list[_Applied]) -> list[_Applied]:
+    """Position of the commit, then of the change (https://github.com/debezium/debezium/pull/746)."""
+    return sorted(changes, key=lambda change: change.rank)
+
+
+def _deletes_first(changes: list[_Applied]) -> list[_Applied]:
+    """All deletes of a batch, then its upserts (https://github.com/risingwavelabs/risingwave/pull/12250); a batch is a
+    minute of changes."""
+    return sorted(changes, key=lambda change: (change.at // _BATCH_US, change.operation != _DELETE))
+
+
+def _without_deletes(changes: list[_Applied]) -> list[_Applied]:
+    """Events without their envelope, whose deletes are dropped, which is the default
+    (https://docs.confluent.io/cloud/current/connectors/transforms/extractnewrecordstate.html)."""
+    return [change for change in changes if change.operation != _DELETE]
+
+
+def _by_text(changes: list[_Applied]) -> list[_Applied]:
+    """Positions compared as text, so that 10 precedes 9 (https://github.com/zendesk/maxwell/issues/2251,
+    https://github.com/apache/flink-cdc/pull/4358)."""
+    return sorted(changes, key=lambda change: change.text)
+
+
+_RULES: Final[dict[Rule, Callable[[list[_Applied]], list[_Applied]]]] = {
+    Rule.ARRIVAL: _by_arrival,
+    Rule.SOURCE_TIME: _by_source_time,
+    Rule.COMMIT: _by_commit,
+    Rule.DELETES_FIRST: _deletes_first,
+    Rule.NO_DELETES: _without_deletes,
+    Rule.TEXT_POSITION: _by_text,
+}
+
+
+def simulate(capture: Any, rule: str) -> Rows:
+    """The rows (:data:`WRONG`) that a target ends with wrongly under a rule, in any order. Raises OptionError for a
+    rule that does not exist."""
+    if rule not in [*Rule]:
+        raise OptionError(f"rule: there is no rule {rule!r}.{nearest(rule, [*Rule])} There are: {', '.join(Rule)}.")
+    return _simulate(versions_of(capture), Rule(rule))
+
+
+def simulated(capture: Any, most: int = 20) -> list[dict[str, Any]]:
+    """For each rule the number of wrong rows (``rows``), by what is ``wrong``, and the first of them (``listed``)."""
+    versions = versions_of(capture)
+    found = []
+    for rule in Rule:
+        numbers, first = _simulate(versions, rule).fold(partial(_counted, most), partial(_added, most))
+        found.append({"rule": str(rule), "rows": numbers.total(), "wrong": dict(numbers), "listed": first})
+    return found
+
+
+def _simulate(versions: Rows, rule: Rule) -> Rows:
+    keyed = versions.where(lambda batch: batch["row_key"].is_valid())
+    return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, _RULES[rule]), WRONG)
+
+
+_Counts = tuple[Counter[str], list[dict[str, Any]]]
+
+
+def _counted(most: int, rows: pa.RecordBatch) -> _Counts:
+    return Counter(rows["wrong"].to_pylist()), _first(rows.to_pylist(), most)
+
+
+def _added(most: int, parts: Sequence[_Counts]) -> _Counts:
+    numbers = sum((part[0] for part in parts), Counter[str]())
+    return numbers, _first([row for _, rows in parts for row in rows], most)
+
+
+def _first(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["table"], row["right_file_index"], row["right_offset"]))[:most]
+
+
+def _wrong(order: Callable[[list[_Applied]], list[_Applied]], batches: Batches) -> Batches:
+    """The wrong rows, from the changes of each row in the order of the capture."""
+    rest = joined([], VERSIONS)
+    for batch in batches:
+        rows = joined([rest, batch], VERSIONS)
+        cut = int(row_starts(rows)[-1])
+        yield _of_rows(order, rows.slice(0, cut))
+        rest = rows.slice(cut)
+    yield _of_rows(order, rest)
+
+
+def _of_rows(order: Callable[[list[_Applied]], list[_Applied]], rows: pa.RecordBatch) -> pa.RecordBatch:
+    starts = row_starts(rows)
+    rank = log_order(rows, starts)[0] if len(starts) else np.zeros(0, np.int64)
+    columns = {
+        name: rows[name].to_pylist() for name in ("table", "row_key", "operation", "position", "before", "after")
+    }
+    times = rows["at"].cast(pa.int64()).to_pylist()
+    numbers = groupby(range(rows.num_rows), key=lambda number: (columns["table"][number], columns["row_key"][number]))
+    found = []
+    for (table, key), group in numbers:
+        changes = [
+            _Applied(
+                arrival=number,
+                rank=int(rank[number]),
+                at=times[number] or 0,
+                text=(columns["position"][number] or "").lstrip("0"),
+                operation=columns["operation"][number],
+                before=columns["before"][number] or (),
+                after=columns["after"][number] or (),
+            )
+            for number in group
+        ]
+        (held, last), (right, rightly) = _applied(order(changes)), _applied(_by_commit(changes))
+        if held != right:
+            what = (
+                "other values" if held is not None and right is not None else "missing" if held is None else "left over"
+            )
+            records = _record(rows, last, "") | _record(rows, rightly, "right_")
+            found.append({"table": table, "key": key_of(key), "wrong": what, **records})
+    return pa.RecordBatch.from_pylist(found, WRONG)
+
+
+def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | None]:
+    """The values of the row after some changes (None: it is not there), and the number of the last one."""
+    values: dict[int, int] | None = None
+    for change in changes:
+        if change.operation == _DELETE:
+            values = None
+            continue
+        if values is None or change.operation != _UPDATE:
+            values = {}
+        for pair in (*change.before, *change.after) if change.operation == _UPDATE else change.after:
+            values[pair >> 32] = pair & 0xFFFFFFFF
+    return values, changes[-1].arrival if changes else None
+
+
+def _record(rows: pa.RecordBatch, number: int | None, which: str) -> dict[str, Any]:
+    if number is None:
+        return {}
+    names = [name for name, _ in _RECORD]
+    record = rows.slice(number, 1).select([*names, "at"]).to_pylist()[0]
+    record["operation"] = str(_OPERATIONS[record["operation"]])
+    return {f"{which}{name}": record[name] for name in names} | ({} if which else {"at": record["at"]})
