@@ -19,7 +19,6 @@ from cdcwb.cli import xds as documents
 from cdcwb.cli.console import safe
 from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
 from cdcwb.cli.open import open_capture
-from cdcwb.cli.pack import pack
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
 
@@ -86,7 +85,6 @@ for _command in (
     make.report,
     read.save,
     make.synth,
-    pack,
     look.doctor,
 ):
     cli.add_command(_command)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import cdcwb_synth as synth
-from cdcwb.formats import get_format
+from cdcwb.formats import choose, get_format
 from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import forget_unused
@@ -24,10 +24,16 @@ _OTHERWISE: Final = {"gbase8s": ({"split_size": "4096"}, {"buffer_size": "4096"}
 """Options with which a small capture needs the kernels of large files and of read buffers."""
 
 
+_CHANGES: Final = 400
+"""Enough for files whose format is not detected with uncompiled kernels."""
+
+
 def _warm(name: str, folder: Path) -> None:
-    """Reads the events and one table of a small capture, and again with a few bytes of each file missing."""
-    made = synth.generate(name, changes=40, seed=1, to=folder)
+    """Detects the format of a capture and reads its events and one table, and again with a few bytes of each file
+    missing."""
+    made = synth.generate(name, changes=_CHANGES, seed=1, to=folder)
     paths = list_files(str(made / "capture"))
+    choose(paths, "auto", {})
     for options in ({}, *_OTHERWISE.get(name, ())):
         _read(name, paths, options)
     for path in map(Path, paths):

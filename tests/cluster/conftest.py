@@ -1,13 +1,14 @@
-"""A Spark cluster on the loopback address, whose executors have cdcwb from the archive of ``cdcwb pack`` alone.
+"""A Spark cluster on the loopback address, whose executors have cdcwb from the archive of docs/clusters.md alone.
 
 The servers are those of the Spark that comes with PySpark. Their Python is an environment without any package. The
-variable CDCWB_ARCHIVE names an archive that was packed before; without it one is packed, which takes a minute.
+variable CDCWB_ARCHIVE names an archive that was packed before; without it one is packed, which takes two minutes.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,20 +24,23 @@ import pyspark
 import pytest
 
 from cdcwb import machine
-from cdcwb.cli.app import main
 from cdcwb.opening import open_small
 from tests.made import MAIN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DATA: Final = Path(__file__).parents[2] / "data"
+ROOT: Final = Path(__file__).parents[2]
+DATA: Final = ROOT / "data"
+OF_PACKAGE: Final = ("cdcwb", "cdcwb_synth", "notebooks", "pyproject.toml", "README.md", "LICENSE")
+PACKAGES: Final = f"cdcwb/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 HOME: Final = Path(pyspark.__file__).parent
 HOST: Final = "127.0.0.1"
 SETTINGS: Final = {
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
     "spark.executor.memory": "768m",
+    "spark.executorEnv.NUMBA_CPU_NAME": "generic",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
     "spark.sql.shuffle.partitions": "4",
@@ -46,11 +50,30 @@ SETTINGS: Final = {
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``cdcwb pack`` writes."""
+    """What the commands of docs/clusters.md make of this checkout."""
     if "CDCWB_ARCHIVE" in os.environ:
         return Path(os.environ["CDCWB_ARCHIVE"])
-    target = tmp_path_factory.mktemp("pack") / "cdcwb.tar.gz"
-    assert main(["pack", "--to", str(target)]) == 0
+    folder = tmp_path_factory.mktemp("pack")
+    source, env, target = folder / "source", folder / "env", folder / "cdcwb.tar.gz"
+    source.mkdir()
+    for name in OF_PACKAGE:  # a copy, because setuptools writes beside the sources
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name)
+    venv.create(env, with_pip=True, symlinks=True)
+    python = str(env / "bin" / "python")
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    install = [*pip, "install"]
+    if shutil.which("uv"):
+        install = ["uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
+    compiled = {"CDCWB_KERNELS": "beside", "NUMBA_CPU_NAME": "generic"}
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | compiled
+    for command in (
+        [*install, "--constraint", str(ROOT / "constraints.txt"), str(source), "venv-pack"],
+        [*pip, "uninstall", "--yes", "pyspark", "py4j"],
+        [python, "-m", "cdcwb.cli.kernels"],
+        [str(env / "bin" / "venv-pack"), "--quiet", "--prefix", str(env), "--output", str(target)],
+    ):
+        subprocess.run(command, env=environ, cwd=folder, check=True)
     return target
 
 
@@ -136,7 +159,7 @@ def spark(cluster: Cluster, archive: Path) -> Iterator[SparkSession]:
     """The session that cdcwb starts on the cluster, with the settings of docs/clusters.md."""
     from cdcwb.spark.session import get_spark
 
-    settings = SETTINGS | {"spark.archives": f"{archive}#cdcwb", "spark.executorEnv.PYTHONPATH": "cdcwb/lib"}
+    settings = SETTINGS | {"spark.archives": f"{archive}#cdcwb", "spark.executorEnv.PYTHONPATH": PACKAGES}
     confs = [text for key, value in settings.items() for text in ("--conf", f"{key}={value}")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MASTER", cluster.url)
@@ -156,13 +179,13 @@ def connect(cluster: Cluster, archive: Path) -> str:
         port = free.getsockname()[1]
     settings = SETTINGS | {
         "spark.archives": f"{archive}#cdcwb",
-        "spark.executorEnv.PYTHONPATH": "../cdcwb/lib",
+        "spark.executorEnv.PYTHONPATH": f"../{PACKAGES}",
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
     }
     confs = [text for key, value in settings.items() for text in ("--conf", f"{key}={value}")]
     server = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", cluster.url]
-    python = {"PYSPARK_PYTHON": "python3", "PYTHONPATH": "../cdcwb/lib"}
+    python = {"PYSPARK_PYTHON": "python3", "PYTHONPATH": f"../{PACKAGES}", "NUMBA_CPU_NAME": "generic"}
     cluster.start("connect", "spark-submit", *server, *confs, "spark-internal", ready="server started at", **python)
     return f"sc://{HOST}:{port}"
 

@@ -43,7 +43,7 @@ def run(spool: Path, *arguments: str | Path, stdin: Any = subprocess.DEVNULL, **
     )
 
 
-WITHOUT_FILES = ("capture", "doctor", "follow", "open", "pack", "synth")
+WITHOUT_FILES = ("capture", "doctor", "follow", "open", "synth")
 
 
 @pytest.mark.parametrize("name", [name for name in cli.commands if name not in WITHOUT_FILES])
