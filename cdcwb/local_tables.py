@@ -1,40 +1,63 @@
-"""The tables of a small capture, computed by the readers in this process, without a Spark session."""
+"""The tables of a capture of files, read on this machine without a Spark session: those of a small capture in this
+process, those of a larger one in one process a core (:mod:`cdcwb.pool`)."""
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property, lru_cache, partial
+from itertools import chain, pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb import model
-from cdcwb.errors import CaptureError
+from cdcwb import model, pool
+from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
-from cdcwb.formats.changes import CHANGES, Read, collected, finished
+from cdcwb.formats.changes import CHANGES, collected
 from cdcwb.formats.continued import Stamps, marks_of
-from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Wanted
+from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, ends_elsewhere
+from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across, find
+from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import Halving, halved_of
+from cdcwb.formats.halves import Halved, Halving
+from cdcwb.formats.parts import SplitPart, part_of_changes
 from cdcwb.formats.requests import select
-from cdcwb.formats.source import info_of, is_file
-from cdcwb.formats.summaries import summarised
+from cdcwb.formats.source import announced, info_of, is_file, known
+from cdcwb.formats.summaries import counts_of, summarised
 from cdcwb.model import SPLIT
+from cdcwb.writing import naming, remove, scratch
 
-__all__ = ["AT_MOST", "LocalTables", "Origin", "ReadingPlan", "is_small", "plain", "tables_of", "versions_from"]
+__all__ = [
+    "AT_MOST",
+    "IN_PROCESS",
+    "LocalTables",
+    "Origin",
+    "ReadingPlan",
+    "is_small",
+    "plain",
+    "run_for",
+    "tables_of",
+    "versions_from",
+]
 
-AT_MOST: Final = 32_000_000
-"""Bytes of a small capture."""
+IN_PROCESS: Final = 32_000_000
+"""Bytes of a capture that this process reads alone."""
 
+AT_MOST: Final = 256_000_000
+"""Bytes of a capture that is read without Spark; ``CDCWB_LOCAL_LIMIT`` in the environment is another limit, in MB."""
+
+_LIMIT: Final = "CDCWB_LOCAL_LIMIT"
 _PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 Batches = Iterator[pa.RecordBatch]
@@ -100,33 +123,53 @@ class ReadingPlan:
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
-    """Whether these files and folders together have at most :data:`AT_MOST` bytes and no compressed file. A path that
-    cannot be listed counts as small: opening it raises the error."""
-    left = AT_MOST
+    """Whether these files and folders are read without Spark: they have at most :data:`AT_MOST` bytes together, and no
+    compressed file. A path that cannot be listed counts as small: opening it raises the error. Raises OptionError for
+    a limit that is not a number."""
+    given = os.environ.get(_LIMIT)
+    if given is not None and not given.isascii():
+        raise OptionError(f"{_LIMIT}: expected a number of MB, found {given!r}")
+    try:
+        limit = AT_MOST if given is None else int(given) * 1_000_000
+    except ValueError:
+        raise OptionError(f"{_LIMIT}: expected a number of MB, found {given!r}") from None
+    return _bytes_of(paths, limit) <= limit
+
+
+def _bytes_of(paths: Sequence[str | Path], limit: int) -> int:
+    """The bytes of files and folders, counted up to a limit; a compressed file is above it."""
+    count = 0
     with suppress(CaptureError):
         for path in paths:
             for file in [str(path)] if is_file(str(path)) else list_files(path):
-                left -= info_of(file).size
-                if left < 0 or file.endswith(_PACKED):
-                    return False
-    return True
+                count += limit + 1 if file.endswith(_PACKED) else info_of(file).size
+                if count > limit:
+                    break
+    return count
+
+
+def run_for(files: Sequence[str]) -> Run:
+    """What runs the first pass over the files of a small capture: this process, or one a core."""
+    return _in_processes if _bytes_of(files, IN_PROCESS) > IN_PROCESS else run_here
+
+
+def _in_processes(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    return pool.run(partial(_informed, known(), function), tasks)
+
+
+def _informed(listing: dict[str, Any], function: Callable[[Any], Any], task: Any) -> Any:
+    announced(listing)
+    return function(task)
 
 
 def tables_of(planned: ReadingPlan) -> LocalTables | None:
     """The tables of a capture; None if Spark has to compute them: the capture is not small, it is read with the option
-    ``images`` or ``mode``, halves of updates are in files that overlap (change tables), or
-    record ids fall by more than the reader looks back (event logs)."""
+    ``images`` or ``mode``, or record ids fall by more than the reader looks back (event logs)."""
     form, plan = planned.format, planned.plan
-    files = [entry["file"] for entry in planned.files]
     plain = planned.mode == "PERMISSIVE" and planned.with_images
-    if not plain or not is_small(files):
+    if not plain or not is_small([entry["file"] for entry in planned.files]):
         return None
-    if isinstance(form, Joining):
-        return LocalTables(planned) if form.joins(plan) else None
-    if isinstance(form, Halving):
-        separate = not any(form.halved(plan, split).shared for split in range(len(plan.splits)))
-        return LocalTables(planned) if separate else None
-    return LocalTables(planned)
+    return LocalTables(planned) if not isinstance(form, Joining) or form.joins(plan) else None
 
 
 class LocalTables:
@@ -144,6 +187,11 @@ class LocalTables:
         return self._format.name
 
     @property
+    def committed_only(self) -> bool:
+        """As :attr:`cdcwb.Capture.committed_only`."""
+        return not self._format.commits
+
+    @property
     def facts(self) -> dict[str, Any]:
         """As :attr:`cdcwb.Capture.facts`."""
         return self._planned.facts
@@ -158,73 +206,123 @@ class LocalTables:
         schema = model.TABLES[name]
         return pa.Table.from_batches((batch.select(schema.names) for batch in getattr(self, name)()), schema)
 
-    def write_table(self, name: str, folder: Path, images: bool = True, columns: Sequence[str] | None = None) -> Path:
-        """Writes a table (events and changes also without images, or only some ``columns``) into a folder of its name;
-        returns the file."""
-        schema = model.TABLES[name] if name != "events" else model.EVENTS.append(pa.field(SPLIT, pa.int32()))
-        schema = schema if columns is None else pa.schema([schema.field(column) for column in columns])
-        path = folder / name / "part-0.parquet"
-        path.parent.mkdir()
-        rows = getattr(self, name)(*([images] if name in ("events", "changes") else []))
-        with pq.ParquetWriter(path, schema) as writer:
-            for batch in rows:
-                writer.write_batch(batch.select(schema.names))
-        return path
+    def write_table(self, name: str, folder: Path) -> None:
+        """Writes a table into a folder of its name."""
+        schema = model.TABLES[name] if name != "events" else model.EVENTS.append(_OF_SPLIT)
+        target = folder / name
+        target.mkdir()
+        rows: Batches = iter(())
+        if name in ("events", "changes"):
+            part = SplitPart() if name == "events" else self._of_changes(True)
+            for _ in self._map(partial(_write_part, part, schema, str(target)), self._tasks(part)):
+                pass
+            if name == "changes":
+                rows = self._crossing(True)
+        else:
+            rows = getattr(self, name)()
+        _write(target / "part.parquet", schema, rows)
 
     # --- readers --------------------------------------------------------------------------------------------------
 
-    def _read(self, wanted: Wanted) -> Batches:
-        """The events of all splits."""
-        for split in self._splits:
-            yield from self._format.read(self._plan, split, wanted)
+    @cached_property
+    def _is_pooled(self) -> bool:
+        return _bytes_of([entry["file"] for entry in self.files], IN_PROCESS) > IN_PROCESS
+
+    @cached_property
+    def _scratch(self) -> Path:
+        """A folder for what other processes read; the plan is in it."""
+        folder = scratch(self, "cdcwb-parts-")
+        plan = self.format, self._plan.to_text(), known(entry["file"] for entry in self.files)
+        with naming(folder):
+            (folder / "plan").write_bytes(pickle.dumps(plan))
+        return folder
+
+    def _map(self, function: Callable[[Format, Plan, _Task], Any], tasks: Sequence[_Task]) -> Iterator[Any]:
+        """The results of a function for splits, in order."""
+        if self._is_pooled:
+            yield from pool.each(partial(_called, str(self._scratch / "plan"), function), tasks)
+        else:
+            for task in tasks:
+                yield function(self._format, self._plan, task)
+
+    def _tasks(self, part: SplitPart) -> list[_Task]:
+        ends = self._ends if part.name == "ended" else NO_ENDS
+        count = min(len(self._splits), _TASKS if self._is_pooled else 1)
+        edges = [len(self._splits) * number // count for number in range(count + 1)] if count else []
+        return [(range(first, stop), ends.of(range(first, stop))) for first, stop in pairwise(edges)]
+
+    def _named(self, part: SplitPart) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The batches of a part of all splits, in order, with their names."""
+        if not self._is_pooled:
+            for task in self._tasks(part):
+                yield from _batches(part, self._format, self._plan, task)
+            return
+        with naming(self._scratch):
+            folder = mkdtemp(dir=self._scratch)
+        try:
+            for paths in self._map(partial(_send, part, folder), self._tasks(part)):
+                for name, path in paths:
+                    with pa.memory_map(path) as source:
+                        batches = pa.ipc.open_file(source)
+                        for number in range(batches.num_record_batches):
+                            yield name, batches.get_batch(number)
+                    Path(path).unlink()
+        finally:
+            remove(Path(folder))
+
+    def _rows(self, part: SplitPart) -> Batches:
+        return (batch for _, batch in self._named(part))
 
     def events(self, images: bool = True) -> Batches:
         """One row per wire record, in capture order; without ``images`` these and raw are null."""
-        for split in self._splits:
-            for batch in self._format.read(self._plan, split, Wanted(images)):
-                number = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
-                yield batch.append_column(pa.field(SPLIT, pa.int32()), number)
+        return self._rows(SplitPart(images=images))
+
+    def select_events(self, columns: Sequence[str]) -> Batches:
+        """Some columns of :meth:`events`; the others are not decoded."""
+        return self._rows(SplitPart(columns=columns))
 
     def changes(self, images: bool = True) -> Batches:
         """One row per logical change; without ``images`` these are null."""
-        form, plan, wanted = self._format, self._plan, Wanted(images)
-        if not isinstance(form, (Assembling, Joining)):
-            yield from self._assembler.changes(wanted)
-            return
-        for split in self._splits:
-            for batch in form.read_changes(plan, split, wanted):
-                yield finished(batch, self._planned.keys, form.compressed_updates)
+        return chain(self._rows(self._of_changes(images)), self._crossing(images))
+
+    def _of_changes(self, images: bool) -> SplitPart:
+        return SplitPart(part_of_changes(self._format), images, keys=self._planned.keys)
 
     @cached_property
-    def _assembler(self) -> Assembler:
-        """Changes and transactions of the events of all splits."""
-        form, plan = self._format, self._plan
-        reads: list[Read] = [partial(form.read, plan, split) for split in self._splits]
-        sources = [(read, halved_of(form, plan, split)) for split, read in enumerate(reads)]
-        return Assembler(form, self._planned.keys, sources)
+    def _ends(self) -> EndsOfOthers:
+        """What splits need to know of the ends of transactions in others."""
+        rows = [*self._rows(SplitPart("ends_here", images=False))]
+        of_splits = defaultdict(list)
+        for split, written in ends_elsewhere(pa.Table.from_batches(rows)) if rows else ():
+            of_splits[split].append(written)
+        return EndsOfOthers(of_splits)
 
-    def parts(self) -> pa.Table:
-        """See :meth:`cdcwb.formats.assembler.Assembler.parts`."""
-        return self._assembler.parts()
+    def _crossing(self, images: bool) -> Batches:
+        """The changes whose halves are in several splits."""
+        form, plan = self._format, self._plan
+        if isinstance(form, Halving) and any(form.halved(plan, split).shared for split in self._splits):
+            events = [*self._rows(SplitPart("elsewhere", images))]
+            source = partial(_selected, events), Halved()
+            yield from Assembler(form, self._planned.keys, [source]).changes()
 
     def transactions(self) -> Batches:
         """One row per transaction."""
-        form, plan = self._format, self._plan
+        form = self._format
         if isinstance(form, Assembling):
-            found = (form.read_transactions(plan, split, Wanted(images=False)) for split in self._splits)
-            yield from collected(chain.from_iterable(found), form.merged)
-        elif not isinstance(self._format, Joining):
-            yield summarised(self.parts()).select(model.TRANSACTIONS.names)
+            yield from collected(self._named(SplitPart("transactions", images=False)), form.merged)
+        elif not isinstance(form, Joining):
+            crossing = (counts_of(changes) for changes in self._crossing(False))
+            parts = [*self._rows(part := SplitPart("counted", images=False)), *crossing]
+            yield summarised(_table(parts, part.schema)).select(model.TRANSACTIONS.names)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
-        yield from versions_from(self._format.table_versions(self._plan), self.first_positions()).to_batches()
+        yield from versions_from(self._format.table_versions(self._plan), self._first_positions()).to_batches()
 
-    def first_positions(self) -> pa.Table:
+    def _first_positions(self) -> pa.Table:
         """The columns table_version and position of the first change of each version that has any."""
         columns = ["kind", "table_version", "position"]
-        read = self._read(Wanted(images=False, columns=frozenset(columns)))
-        rows = _table((batch.select(columns) for batch in read), pa.schema(map(model.EVENTS.field, columns)))
+        rows = _table(self._rows(SplitPart(images=False, columns=columns)), pa.schema(map(model.EVENTS.field, columns)))
         rows = rows.filter(pc.and_(pc.is_in(rows["kind"], pa.array(CHANGES)), pc.is_valid(rows["table_version"])))
         groups = Groups(rows, by="table_version")
         least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
@@ -234,13 +332,12 @@ class LocalTables:
         """One row per problem."""
         form, plan = self._format, self._plan
         found: dict[str, Any] = defaultdict(list)
-        for split in self._splits:
-            for name, rows in find(form, plan, split, partial(form.read, plan, split), Wanted()):
-                found[name].append(rows)
+        for name, rows in self._named(SplitPart("findings")):
+            found[name].append(rows)
         events = found.pop(ELSEWHERE, [])
         yield from found.pop(PROBLEMS, [])
         tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
-        yield from across(form, tables, lambda wanted: (rows for one in events for rows in select(one, wanted)))
+        yield from across(form, tables, partial(_selected, events))
         yield pa.RecordBatch.from_pylist(form.problems(plan), model.PROBLEMS)
 
     def detected(self) -> Batches:
@@ -248,7 +345,73 @@ class LocalTables:
         yield pa.RecordBatch.from_pylist(self._planned.detected_rows, model.DETECTED)
 
 
-def _table(batches: Batches, schema: pa.Schema) -> pa.Table:
+# --- some splits ------------------------------------------------------------------------------------------------------
+
+_OF_SPLIT: Final = pa.field(SPLIT, pa.int32())
+
+_TASKS: Final = 32
+"""The most tasks in which other processes read a part."""
+
+_Task = tuple[range, EndsOfOthers]
+"""Some splits, and the ends in other splits that they need."""
+
+
+def _called(path: str, function: Callable[[Format, Plan, _Task], Any], task: _Task) -> Any:
+    """A function for a split of the plan in a file."""
+    return function(*_opened(path), task)
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str) -> tuple[Format, Plan]:
+    name, text, listing = pickle.loads(Path(path).read_bytes())
+    announced(listing)
+    form = get_format(name)
+    return form, form.plan_from_text(text)
+
+
+def _batches(part: SplitPart, form: Format, plan: Plan, task: _Task) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches of a part of some splits, with their names; complete events with the number of their split."""
+    splits, ends = task
+    for split in splits:
+        for name, batch in part.read(form, plan, split, partial(form.read, plan, split), ends.read(split)):
+            if part.columns is not None:
+                yield name, batch.select(list(part.columns))
+            elif part.name == "events":
+                yield name, batch.append_column(_OF_SPLIT, pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows))
+            else:
+                yield name, batch
+
+
+def _send(part: SplitPart, folder: str, form: Format, plan: Plan, task: _Task) -> list[tuple[str, str]]:
+    """Writes the batches of a part of some splits into one file for each name; returns names and files."""
+    written: dict[str, pa.RecordBatchFileWriter] = {}
+    paths: dict[str, str] = {}
+    with ExitStack() as files:
+        for name, batch in _batches(part, form, plan, task):
+            if name not in written:
+                paths[name] = f"{folder}/{task[0].start}-{name}.arrow"
+                written[name] = files.enter_context(pa.ipc.new_file(paths[name], batch.schema))
+            written[name].write_batch(batch)
+    return list(paths.items())
+
+
+def _write_part(part: SplitPart, schema: pa.Schema, folder: str, form: Format, plan: Plan, task: _Task) -> None:
+    """Writes a part of some splits as a Parquet file."""
+    batches = (batch for _, batch in _batches(part, form, plan, task))
+    _write(Path(folder, f"part-{task[0].start:06}.parquet"), schema, batches)
+
+
+def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with pq.ParquetWriter(path, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.select(schema.names))
+
+
+def _selected(events: list[pa.RecordBatch], wanted: Wanted) -> Batches:
+    return (rows for batch in events for rows in select(batch, wanted))
+
+
+def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(batches), schema).combine_chunks()
 
 

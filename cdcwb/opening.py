@@ -20,13 +20,13 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.continued import Stamps, stamps_of
-from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, detected_row, run_here
+from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, detected_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import fetched, folders_of, forget, is_file, is_remote, url_of
 from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_settings
 from cdcwb.live.jdbc import JdbcTable
-from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, tables_of
+from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, run_for, tables_of
 from cdcwb.stored import check_tables
 from cdcwb.tables import Continued, Live, LiveRows, Saved
 from cdcwb.words import plural, size
@@ -246,13 +246,13 @@ def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> L
         return saved
     is_local = is_small(checked.reading.files)
     session = spark if spark is not None or is_local else _session()
-    run: Run = run_here
+    run: Run = run_for(checked.reading.files)
     if session is not None:
         from cdcwb.spark.jobs import runner
         from cdcwb.spark.source import register
 
         register(session)
-        run = run_here if is_local else runner(session)
+        run = run if is_local else runner(session)
     live = Live(session, *_planned(checked.reading, run))
     return live if saved is None else Continued(live, saved)
 
@@ -264,7 +264,7 @@ def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | N
     checked = check_capture(path, format, options)
     if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
         return None
-    return tables_of(ReadingPlan(*_planned(checked.reading, run_here)))
+    return tables_of(ReadingPlan(*_planned(checked.reading, run_for(checked.reading.files))))
 
 
 def open_rows(

@@ -113,7 +113,7 @@ class Live(ReadingPlan, _InSession):
                     (part / table).rename(folder)
             return LocalRows(Stored(folder, table, columns).batches, schema)
         if table == "events" and needs_images(table, columns):
-            return LocalRows(lambda: (batch.select(columns) for batch in small.events()), schema)
+            return LocalRows(lambda: small.select_events(columns), schema)
         if table not in self._read_once:
             images = [False] if table in ("events", "changes") else []
             self._read_once[table] = list(getattr(small, table)(*images))

@@ -30,6 +30,7 @@ __all__ = [
     "OF_PARTS",
     "PARTS",
     "SUMMARIES",
+    "counts_of",
     "has_place",
     "incomplete",
     "read_parts",
@@ -120,6 +121,23 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[p
         "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(pc.if_else(counted, label, _NO_TEXT)))),
     }
     yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
+
+
+def counts_of(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The numbers and tables of changes that several splits have together, as parts of their transactions."""
+    rows = changes.filter(pc.and_(pc.is_valid(changes["transaction_id"]), pc.is_valid(changes["operation"])))
+    groups = Groups(pa.Table.from_batches([rows.select(["transaction_id", "operation", "schema_name", "table_name"])]))
+    if not len(groups):
+        return pa.RecordBatch.from_pylist([], PARTS)
+    operations, offsets, times = groups.distinct(groups.column("operation"))
+    label = labels(groups.column("schema_name"), groups.column("table_name"))
+    found: dict[str, Any] = {
+        "transaction_id": groups.names,
+        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
+        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
+    }
+    columns = [found.get(one.name, pa.nulls(len(groups), one.type)) for one in PARTS]
+    return pa.RecordBatch.from_arrays(columns, schema=PARTS)
 
 
 def has_place(groups: Groups) -> Bools:

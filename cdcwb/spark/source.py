@@ -6,38 +6,27 @@ import base64
 import json
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
-from cdcwb.formats.changes import Named, finished
+from cdcwb.formats.changes import Named
 from cdcwb.formats.containers.registry import without_login
-from cdcwb.formats.delivered import (
-    ENDS,
-    NO_ENDS,
-    EndsOfOthers,
-    read_delivered,
-    read_elsewhere,
-    read_ends,
-    read_ends_here,
-    read_with_ends,
-)
-from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Portioning, RowFormat, TableRequest, Wanted
+from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers
+from cdcwb.formats.dissector import Format, Plan, Portioning, RowFormat, TableRequest
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import find, key_of
-from cdcwb.formats.halves import halved_of
+from cdcwb.formats.findings import key_of
 from cdcwb.formats.options import as_bool, event_columns, nearest
+from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import announced, known
-from cdcwb.formats.summaries import PARTS, read_parts
 from cdcwb.spark.exchange import SENT, send
 from cdcwb.spark.packing import pack, packed_schema
 from cdcwb.spark.worker import spare
@@ -47,8 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name", "written_ends"]
-
-Events: TypeAlias = Callable[[Wanted], Iterator[pa.RecordBatch]]
 
 READER_OPTIONS = (
     "path",
@@ -69,32 +56,11 @@ READER_OPTIONS = (
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
-:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the part of a split that is read instead of its events: the
-``changes`` that begin in it, or its ``transactions`` (:class:`cdcwb.formats.dissector.Assembling`); the changes that it
-has ``delivered``, or with the ends of their transactions (``ended``), the halves of updates whose other half may be
-``elsewhere``, the ``ends`` of transactions, all transactions with their ``ends_here``, or their ``counted`` numbers
-(:mod:`cdcwb.formats.delivered`); the changes that are ``joined`` from neighbouring rows
-(:class:`cdcwb.formats.dissector.Joining`); or its ``findings``, which are ``unassembled`` if its changes are not
-assembled in it (:mod:`cdcwb.formats.findings`). With ``groups`` the batches are sent as those of
+:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the name of what is read of a split instead of its events
+(:class:`cdcwb.formats.parts.SplitPart`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
 JSON."""
-_DELIVERED: Final = {
-    "delivered": read_delivered,
-    "elsewhere": read_elsewhere,
-    "ends": read_ends,
-    "counted": read_parts,
-}
-_MODELS: Final = {
-    "changes": model.CHANGES,
-    "delivered": model.CHANGES,
-    "ended": model.CHANGES,
-    "joined": model.CHANGES,
-    "ends": ENDS,
-    "transactions": model.TRANSACTIONS,
-    "counted": PARTS,
-}
-_OF_MALFORMED: Final = ("problems", "file", "offset")
 _ENDS: Final = "ends"
 _OPTION: Final = 768 << 10  # bytes of ends in an option
 _TASKS: Final = 16  # small splits are read together where there would be more tasks
@@ -138,10 +104,7 @@ class Reader(DataSourceReader):
         self.format = format
         self.options = options
         self.request = _request(options)
-        self.columns = _columns(options)
-        self.wanted, self.stop_at_malformed = wanted_of(
-            as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper(), self.columns
-        )
+        self.part = _part(options)
         self.packed = _is_packed(options)
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
@@ -166,53 +129,6 @@ class Reader(DataSourceReader):
                 self.options = {**self.options, "plan": plan.to_text(), "listing": listing}
         return self._plan
 
-    def _read(self, events: Events, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split or of rows; raises MalformedRecordError in mode FAILFAST."""
-        if self.stop_at_malformed and wanted.columns is not None:
-            wanted = replace(wanted, columns=wanted.columns | {"kind", *_OF_MALFORMED})
-        for batch in events(wanted):
-            if self.stop_at_malformed:
-                stop_at_malformed(batch)
-            yield batch
-
-    def _found(
-        self, fmt: Format, plan: Plan, events: Events, split: int | None, ends: Sequence[pa.RecordBatch]
-    ) -> Named:
-        """The batches that the options select, with their names."""
-        part = self.options.get("part", "")
-        read = partial(self._read, events)
-        if part in ("findings", "unassembled"):
-            of = split if part == "findings" else None
-            return find(fmt, plan, of, events if isinstance(fmt, Joining) else read, self.wanted)
-        if part == "ends_here":
-            number = split or 0
-            return ((part, one) for one in read_ends_here(read, self.wanted, number, halved_of(fmt, plan, number)))
-        if part == "transactions" and isinstance(fmt, Assembling):
-            return fmt.read_transactions(plan, split or 0, self.wanted, read)
-        return ((part, batch) for batch in self._finished(fmt, self._batches(fmt, plan, read, split or 0, ends)))
-
-    def _batches(
-        self, fmt: Format, plan: Plan, read: Events, split: int, ends: Sequence[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        """The batches that the options select, from the events of a split or of rows."""
-        part = self.options.get("part")
-        if part == "joined" and isinstance(fmt, Joining):
-            return fmt.read_changes(plan, split, self.wanted)
-        if part == "changes" and isinstance(fmt, Assembling):
-            return fmt.read_changes(plan, split, self.wanted, read)
-        if part == "ended":
-            return read_with_ends(read, self.wanted, ends, halved_of(fmt, plan, split))
-        if part in _DELIVERED:
-            return _DELIVERED[part](read, self.wanted, halved_of(fmt, plan, split))
-        return read(self.wanted)
-
-    def _finished(self, fmt: Format, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that are wanted, changes in the schema of the model."""
-        if _model(self.options) is not model.CHANGES:
-            return batches
-        keys = json.loads(self.options.get("keys", "{}"))
-        return (finished(batch, keys, fmt.compressed_updates) for batch in batches)
-
     def partitions(self) -> list[InputPartition]:
         """The splits, small ones together: it costs more to start a task than to read a few records."""
         fmt, plan = get_format(self.format), self.plan()
@@ -236,7 +152,8 @@ class Reader(DataSourceReader):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
             else:
-                yield from self._shown(fmt, plan, partial(fmt.read, plan, split), split, splits.ends.read(split))
+                found = self.part.read(fmt, plan, split, partial(fmt.read, plan, split), splits.ends.read(split))
+                yield from self._sent(found, split)
 
     def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
@@ -245,39 +162,18 @@ class Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return
-        yield from self._shown(fmt, plan, partial(fmt.read_rows, plan, rows), None)
+        yield from self._sent(self.part.read(fmt, plan, None, partial(fmt.read_rows, plan, rows)), None)
 
-    def _shown(
-        self, fmt: Format, plan: Plan, events: Events, split: int | None, ends: Sequence[pa.RecordBatch] = ()
-    ) -> Iterator[pa.RecordBatch]:
-        """The batches that the options select, as they are passed to Spark; ``split`` is None for rows."""
-        for number, (name, batch) in enumerate(self._found(fmt, plan, events, split, ends)):
+    def _sent(self, found: Named, split: int | None) -> Iterator[pa.RecordBatch]:
+        """The batches as they are passed to Spark; ``split`` is None for rows."""
+        columns = self.part.columns
+        for number, (name, batch) in enumerate(found):
             if self.groups:
                 yield from send(name, batch, key_of(name), self.groups, (split or 0) << 32 | number)
             elif self.packed:
-                yield pack(batch, split, self.columns, _model(self.options))
+                yield pack(batch, split, columns, self.part.schema)
             else:
-                yield batch if self.columns is None else batch.select(list(self.columns))
-
-
-def wanted_of(images: bool, mode: str, columns: Sequence[str] | None) -> tuple[Wanted, bool]:
-    """The request to a format for these columns of events (None: all), and whether to stop at a malformed event."""
-    stops = mode == "FAILFAST"
-    needed = None if columns is None else frozenset([*columns, "kind", *(_OF_MALFORMED if stops else ())])
-    return Wanted(images=images, drop_malformed=mode == "DROPMALFORMED", columns=needed), stops
-
-
-def stop_at_malformed(batch: pa.RecordBatch) -> None:
-    """Raises MalformedRecordError for the first malformed event of a batch."""
-    from cdcwb.errors import MalformedRecordError
-
-    kinds = batch.column("kind").to_pylist()
-    if model.Kind.MALFORMED in kinds:
-        at = kinds.index(model.Kind.MALFORMED)
-        detail = batch.column("problems")[at].as_py()[0]["detail"]
-        raise MalformedRecordError(
-            detail, path=batch.column("file")[at].as_py(), offset=batch.column("offset")[at].as_py()
-        )
+                yield batch if columns is None else batch.select(list(columns))
 
 
 def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
@@ -339,19 +235,21 @@ def _request(options: dict[str, str]) -> TableRequest | None:
     )
 
 
-def _columns(options: dict[str, str]) -> list[str] | None:
+def _columns(options: Mapping[str, str]) -> list[str] | None:
     """The requested columns of events; None: all."""
     if "columns" not in options or "table" in options:
         return None
     return event_columns(name.strip() for name in options["columns"].split(","))
 
 
-def _model(options: dict[str, str]) -> pa.Schema:
-    """The schema of the table that the options select."""
-    return _MODELS.get(options.get("part", ""), model.EVENTS)
+def _part(options: Mapping[str, str]) -> SplitPart:
+    """What the options select of each split."""
+    images, mode = as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper()
+    columns = _columns(options)
+    return SplitPart(options.get("part", "events"), images, mode, columns, json.loads(options.get("keys", "{}")))
 
 
-def _is_packed(options: dict[str, str]) -> bool:
+def _is_packed(options: Mapping[str, str]) -> bool:
     return as_bool("packed", options.get("packed", "false"))
 
 
@@ -397,11 +295,10 @@ def schema_of(format: str, options: dict[str, str]) -> StructType:
     if "groups" in options:
         return from_arrow_schema(SENT)
     if request is None:
-        columns = _columns(options)
+        part = _part(options)
         if _is_packed(options):
-            return from_arrow_schema(packed_schema(columns, _model(options)))
-        rows = _model(options)
-        return from_arrow_schema(pa.schema([rows.field(name) for name in columns or rows.names]))
+            return from_arrow_schema(packed_schema(part.columns, part.schema))
+        return from_arrow_schema(pa.schema([part.schema.field(name) for name in part.columns or part.schema.names]))
     schema = get_format(format).table_schema(_plan(format, options), request)
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 

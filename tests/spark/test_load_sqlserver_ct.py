@@ -47,11 +47,15 @@ def test_the_rows_of_an_update_may_be_in_several_files(spark: SparkSession, tmp_
         (folder / f"part-{number}.csv").write_text(
             header + "".join(rows[first : first + rows_per_file]), encoding="utf-8"
         )
-    whole = open_small(file)
+    whole, parts = open_small(file), open_small(folder)
     assert whole is not None
-    assert open_small(folder) is None
+    assert parts is not None
     expected = whole.table("changes").to_pylist()
     found = changes(cdcwb.load(folder, spark=spark))
+    here = sorted(parts.table("changes").to_pylist(), key=lambda row: str(row["position"]))
+    columns = ("position", "operation", "before", "after", "changed_columns", "transaction_id")
+    assert [[row[name] for name in columns] for row in here] == [[row[name] for name in columns] for row in found]
+    assert parts.table("transactions").num_rows == whole.table("transactions").num_rows
     assert [row["position"] for row in found] == sorted(row["position"] for row in expected)
     assert (
         sum(row["before"] is not None and row["after"] is not None for row in found)

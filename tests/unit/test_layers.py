@@ -40,7 +40,7 @@ LAYERS = (
     ("spark", "live"),
     ("formats",),
     ("model",),
-    ("times", "writing"),
+    ("pool", "times", "writing"),
     ("errors", "machine"),
     ("words",),
 )
