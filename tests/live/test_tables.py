@@ -240,7 +240,8 @@ def snapshots(server: Database, log: Path) -> dict[str, Path]:
 
 def documents(capture: Capture, snapshot: Snapshot) -> list[str]:
     published = publish_log(capture, Settings.parse({"driver_user": "IDM_DRIVER"}), snapshot)
-    return [row.xml for row in published.documents.orderBy("document").collect()]
+    xml: list[str] = published.documents.table().sort_by("document")["xml"].to_pylist()
+    return xml
 
 
 def test_an_event_log_equals_its_file(
