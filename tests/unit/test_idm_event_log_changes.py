@@ -16,7 +16,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.dissector import EVERYTHING, TableRequest, Wanted
 from cdcwb.formats.idm_event_log import IdmEventLog
 from cdcwb.formats.idm_event_log import plan as log_plan
-from cdcwb.formats.idm_event_log.changes import keys_of_rows, of_statements
+from cdcwb.formats.idm_event_log.changes import first_rows, keys_of_rows
 from cdcwb.formats.table_rows import Plan
 
 HEADING = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
@@ -101,6 +101,17 @@ def test_statements_over_borders_of_splits(
         mine = [events[place[one["file_index"], one["offset"]]] for one in row["source_events"]]
         for image in ("before", "after"):
             assert sorted(row[image] or []) == sorted(pair for one in mine for pair in one[image] or [])
+
+
+def of_statements(record: Any, statement: Any, column: Any) -> Any:
+    """For each event, in capture order, the one that its statement begins with: itself where it is alone. Takes what
+    :func:`keys_of_rows` returns."""
+    found = np.arange(len(record))
+    rows = np.flatnonzero(record >= 0)
+    rows = rows[np.argsort(record[rows], kind="stable")]
+    first = first_rows(statement[rows], column[rows] < 0, column[rows])
+    found[rows] = np.repeat(rows[first], np.diff(np.append(first, len(rows))))
+    return found
 
 
 _LINE = "{},id={},N,2,2026-01-02 03:04:05,app,shop.customer,{},old,new\n"

@@ -38,7 +38,6 @@ __all__ = [
     "joined_rows",
     "key_spellings",
     "keys_of_rows",
-    "of_statements",
     "read_changes",
     "read_checked",
     "read_checked_rows",
@@ -89,17 +88,6 @@ def _hashes(texts: pa.Array) -> Ints:
     coded = texts.dictionary_encode()
     hashes = np.array([hash(text) & sys.maxsize for text in coded.dictionary.to_pylist()], np.int64)
     found: Ints = hashes[coded.indices.to_numpy()]
-    return found
-
-
-def of_statements(record: Ints, statement: Ints, column: Ints) -> Ints:
-    """For each event, in capture order, the one that its statement begins with: itself where it is alone. Takes what
-    :func:`keys_of_rows` returns."""
-    found = np.arange(len(record))
-    rows = np.flatnonzero(record >= 0)
-    rows = rows[np.argsort(record[rows], kind="stable")]
-    first = first_rows(statement[rows], column[rows] < 0, column[rows])
-    found[rows] = np.repeat(rows[first], np.diff(np.append(first, len(rows))))
     return found
 
 
