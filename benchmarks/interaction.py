@@ -25,7 +25,7 @@ from tests.browser.lab import READY, TOKEN, lab
 from tests.saved_capture import write_saved
 
 _TIMES: Final = 10
-_PAGES: Final = {"transactions": "timeline", "masks": "changed_over_time"}
+_PAGES: Final = {"transactions": "transactions.timeline", "masks": "masks.over_time"}
 _WATCH: Final = """
 const done = arguments[arguments.length - 1], area = document.querySelector('.jp-WindowedPanel-outer, .jp-Notebook');
 const mine = window.watched = {};
@@ -80,7 +80,7 @@ def _page(folder: Path, page: str, panel: str) -> None:
         wait.until(lambda c: c.execute_script(idle))
         started = time.perf_counter()
         chrome.execute_script(run)
-        drawn = f"return document.querySelector('[data-panel={panel}]')?.getAttribute('aria-busy') === 'false'"
+        drawn = f"return document.querySelector('[data-panel=\"{panel}\"]')?.getAttribute('aria-busy') === 'false'"
         wait.until(lambda c: c.execute_script(drawn))
         print(f"{page}: opened on its index: {time.perf_counter() - started:.1f} s")
         _print(f"{page}: a time is selected", chrome, "mouseup", lambda number: _drag(chrome, panel, number))
