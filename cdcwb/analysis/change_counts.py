@@ -26,6 +26,7 @@ from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, axis_of, time_of
 
 __all__ = [
+    "NOT_GIVEN",
     "ByTable",
     "Changed",
     "added",
@@ -48,7 +49,9 @@ __all__ = [
     "updates",
 ]
 
-_NOT_GIVEN: Final = "not given"
+NOT_GIVEN: Final = "not given"
+"""The operation of changes without one."""
+
 _MOST_PAIRED: Final = 64  # changed columns of one update that are counted in pairs
 _SETS: Final = 4096  # sets of changed columns that are paired in one product
 
@@ -113,7 +116,7 @@ def counted(
 def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Counter[tuple[int | None, str]]:
     """The number of changes for each bin (from 0 at ``start``; None: without a time) and operation. Merged by
     :func:`added`."""
-    names, codes = [_NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
+    names, codes = [NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
     timed, untimed = mask & headers.timed, mask & ~headers.timed
     bins = (headers.at[timed] - start) // width_us
     counts = counted(None, [bins, codes[timed]], [None, names])
@@ -149,7 +152,7 @@ _ENDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def by_table(headers: Headers, mask: Bools) -> ByTable:
     """Operations, times and positions of the changes of each table; merged by :func:`merge_tables`. Positions are those
     of all rows."""
-    tables, operations = headers.texts["table"], [_NOT_GIVEN, *headers.texts["operation"]]
+    tables, operations = headers.texts["table"], [NOT_GIVEN, *headers.texts["operation"]]
     codes, timed = headers.codes["table"], mask & headers.timed
     columns = [codes[mask], headers.codes["operation"][mask] + 1]
     counts = counted(None, columns, [tables, operations])

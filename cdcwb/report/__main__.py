@@ -32,6 +32,8 @@ Found: TypeAlias = tuple[str, Path]
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
 _MOST: Final = 4
+_ON_SPARK: Final = "qlik-kafka"
+"""The capture whose changes are also counted on Spark."""
 _OWN: Final = "expected.json"
 """A file in the folder of captures that come with cdcwb."""
 
@@ -119,7 +121,8 @@ def _reports(
 
 
 def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kernel, say: Callable[[str], None]) -> Suite:
-    return run_suite(path, to / label, say=say, names=names, kernel=kernel, shared=to.absolute())
+    given = {"on_spark": True} if label == _ON_SPARK and machine.find_java()[0] is not None else None
+    return run_suite(path, to / label, parameters=given, say=say, names=names, kernel=kernel, shared=to.absolute())
 
 
 def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> IndexEntry:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from cdcwb import charts
 from cdcwb.analysis import contents as ask
-from cdcwb.analysis.change_counts import first_by_table, first_change
+from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
 from cdcwb.explore import explore
 from cdcwb.filters import narrowing
+from cdcwb.formats.options import as_bool
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
 from cdcwb.times import micros
@@ -43,14 +45,18 @@ _PARTS = {"understood": "understood", "filler": "filler", "malformed": "malforme
 
 
 class CapturePage(Page):
-    """Files and their bytes, changes over time, tables and their versions, records, problems."""
+    """Files and their bytes, changes over time, tables and their versions, records, problems.
+
+    ``on_spark``: the changes are also counted on Spark.
+    """
 
     title: ClassVar[str] = "Capture"
     notebook: ClassVar[str] = "capture"
     shows_health: ClassVar[bool] = True
 
-    def __init__(self, opened: OpenedCapture) -> None:
+    def __init__(self, opened: OpenedCapture, on_spark: bool = False) -> None:
         super().__init__(opened)
+        self.on_spark = as_bool("on_spark", on_spark)
         times = [self.summary.get(name) for name in ("first_time", "last_time")]
         self.first, self.last = (datetime.fromisoformat(time) if time else None for time in times)
 
@@ -184,6 +190,31 @@ class CapturePage(Page):
         none = "No table is described."
         answer.table(rows[:200], heads, total=len(rows), none=none, folder=self.asked.shown)
         answer.record({"versions": [[row["table"], row["table_version"], row["columns"]] for row in rows[:1000]]})
+
+    @panel("The same on Spark")
+    def same_on_spark(self, answer: Answer) -> None:
+        """The changes by table and operation, counted by a DataFrame of Spark."""
+        if not self.on_spark:
+            return
+        named = ["schema_name", "table_name", "operation"]
+        counted = self.opened.part.changes.groupBy(*named).count().collect()
+        there = {
+            (".".join(filter(None, row[:2])) or NO_TABLE, row["operation"] or NOT_GIVEN): row["count"]
+            for row in counted
+        }
+        here = {(row["table"], name): number for row in self.done.tables for name, number in row["operations"]}
+        rows = [
+            {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
+            for key in sorted({*here, *there})
+        ]
+        heads = {"table": "table", "operation": "operation", "changes": "changes", "on_spark": "on Spark"}
+        answer.table(rows, heads, none="There are no changes.")
+        is_same = here == there
+        answer.note("Both numbers are the same." if is_same else "The numbers differ: please report this as an error.")
+        by_operation: Counter[str] = Counter()
+        for (_, operation), number in there.items():
+            by_operation[operation] += number
+        answer.record({"same_on_spark": is_same, "changes_on_spark": dict(by_operation)})
 
 
 # --- explore ----------------------------------------------------------------------------------------------------------
