@@ -24,7 +24,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, collected
-from cdcwb.formats.continued import Stamps, marks_of
+from cdcwb.formats.continued import Stamps, fingerprints_of
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
@@ -109,9 +109,9 @@ class ReadingPlan:
         self.stamps: Stamps = stamps or {}
 
     @cached_property
-    def marks(self) -> list[list[str]]:
+    def fingerprints(self) -> list[list[str]]:
         """The fingerprints of each split; its saved events are reused if they are equal when files are appended."""
-        return marks_of(self.format, self.plan, self.stamps)
+        return fingerprints_of(self.format, self.plan, self.stamps)
 
     def continuation(self) -> dict[str, Any]:
         """What appending files to the saved capture needs, or (``not``) why they cannot be appended."""
@@ -119,7 +119,7 @@ class ReadingPlan:
             return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
         if self.origin is None:
             return {"not": "it was saved from a table of rows, not from files"}
-        return {**asdict(self.origin), "splits": self.marks}
+        return {**asdict(self.origin), "splits": self.fingerprints}
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:

@@ -393,15 +393,15 @@ class Continued(Live):
     def __init__(self, live: Live, saved: Saved) -> None:
         vars(self).update(vars(live))
         self.saved = saved
-        self.divided = divide(saved.continuation()["splits"], live.plan, live.marks)
+        self.divided = divide(saved.continuation()["splits"], live.plan, live.fingerprints)
         indexes = {entry["file"]: entry["file_index"] for entry in self.files}
         before = sorted(saved.files, key=lambda file: file["file_index"])
         self._files = [indexes.get(entry["file"], -1) for entry in before]
 
     @cached_property
-    def marks(self) -> list[list[str]]:
-        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.marks`)."""
-        return self.divided.marks
+    def fingerprints(self) -> list[list[str]]:
+        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.fingerprints`)."""
+        return self.divided.fingerprints
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""
@@ -410,12 +410,12 @@ class Continued(Live):
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        from cdcwb.spark.kept import kept_rows
+        from cdcwb.spark.reused import reused_rows
 
         parts: list[DataFrame] = []
         divided = self.divided
         if divided.first_fresh:
-            parts.append(kept_rows(self.saved.numbered(), SPLIT, divided.kept, self._files))
+            parts.append(reused_rows(self.saved.numbered(), SPLIT, divided.reused, self._files))
         if divided.fresh.splits or not parts:
             parts.append(self.fresh(mode))
         return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])

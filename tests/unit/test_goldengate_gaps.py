@@ -18,7 +18,7 @@ from cdcwb.formats.files import list_files
 from cdcwb_synth import generate
 from tests.local import read
 from tests.unit.test_goldengate_reader import record
-from tests.unit.test_pieces import by_mark, run
+from tests.unit.test_provenance import by_mark, run
 
 METADATA, RESTART_OK, RESTART_ABEND = 170, 151, 150
 OUTSIDE = (METADATA, RESTART_OK, RESTART_ABEND)

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["kept_rows"]
+__all__ = ["reused_rows"]
 
 
-def kept_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
+def reused_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
     """The events of reused splits, with the new number of the split in the column ``split`` and the new
     ``file_index``.
 

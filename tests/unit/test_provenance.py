@@ -1,4 +1,4 @@
-"""What is kept of a saved capture when files are added to it: equal marks mean equal events, whatever came in.
+"""What is kept of a saved capture when files are added to it: equal fingerprints mean equal events, whatever came in.
 
 Nothing here needs a JVM: plans of the first files of a capture and of all of them are made in this process, and every
 piece is decoded with both.
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.continued import Divided, divide, marks_of, stamps_of
+from cdcwb.formats.continued import Divided, divide, fingerprints_of, stamps_of
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.files import list_files
 from tests.made import generate
@@ -107,25 +107,25 @@ def events_of(form: Any, plan: Any, split: Any) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "file_index"} for row in rows]
 
 
-def pieces_of(split: Any, marks: list[str]) -> Iterator[tuple[str, Any]]:
+def pieces_of(split: Any, fingerprints: list[str]) -> Iterator[tuple[str, Any]]:
     """Each piece of a split, as a split of its own."""
     if isinstance(split, list):
-        yield from ((mark, [piece]) for mark, piece in zip(marks, split, strict=True))
+        yield from ((fingerprint, [piece]) for fingerprint, piece in zip(fingerprints, split, strict=True))
     else:
-        (mark,) = marks
-        yield mark, split
+        (fingerprint,) = fingerprints
+        yield fingerprint, split
 
 
 def by_mark(form: Any, plan: Any, stamps: Any) -> dict[str, list[dict[str, Any]]]:
     return {
-        mark: events_of(form, plan, piece)
-        for split, marks in zip(plan.splits, marks_of(form, plan, stamps), strict=True)
-        for mark, piece in pieces_of(split, marks)
+        fingerprint: events_of(form, plan, piece)
+        for split, fingerprints in zip(plan.splits, fingerprints_of(form, plan, stamps), strict=True)
+        for fingerprint, piece in pieces_of(split, fingerprints)
     }
 
 
 def check_prefixes(name: str, folder: Path) -> tuple[int, Counter[str]]:
-    """Holds for some of the files of a capture against all; returns how many pieces were kept, and how often each
+    """Holds for some of the files of a capture against all; returns how many pieces were reused, and how often each
     column of an event before the border was another one than with all files."""
     format, _, options = CAPTURES[name]
     form = get_format(format)
@@ -135,20 +135,20 @@ def check_prefixes(name: str, folder: Path) -> tuple[int, Counter[str]]:
     now = by_mark(form, plan, stamps)
     assert sum(map(len, now.values())) == sum(len(events_of(form, plan, split)) for split in plan.splits)
     at_place = {(row["file"], row["offset"]): row for rows in now.values() for row in rows}
-    kept, changed = 0, Counter[str]()
+    reused, changed = 0, Counter[str]()
     data = [entry["file"] for entry in form.files(plan)]
     borders = range(1, len(data)) if "cut" in CAPTURES[name][1] else sorted({1, len(data) // 2, len(data) - 1})
     some = [data[:count] for count in borders]
     for there in (*some, data[1:], data[::2], data[1::2]):
         first = [file for file in files if file not in data or file in there]
         before = by_mark(form, form.plan(first, options, run), stamps)
-        for mark, rows in before.items():
-            assert mark not in now or now[mark] == rows
-        kept += len(before.keys() & now.keys())
+        for fingerprint, rows in before.items():
+            assert fingerprint not in now or now[fingerprint] == rows
+        reused += len(before.keys() & now.keys())
         for row in (row for rows in before.values() for row in rows) if there in some else ():
             other = at_place.get((row["file"], row["offset"]), row)
             changed.update(column for column in row if row[column] != other[column])
-    return kept, changed
+    return reused, changed
 
 
 CHANGED = {
@@ -165,8 +165,8 @@ CHANGED = {
 def test_pieces_with_the_same_mark_have_the_same_events(
     name: str, made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    kept, changed = check_prefixes(name, capture_of(name, 1, made, tmp_path_factory))
-    assert kept > 0
+    reused, changed = check_prefixes(name, capture_of(name, 1, made, tmp_path_factory))
+    assert reused > 0
     assert name not in CHANGED or changed[CHANGED[name]]
 
 
@@ -188,14 +188,14 @@ def test_what_changes_events_changes_the_mark(
     name: str, made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> None:
     """Fields of the plan are changed, one after the other (with ``--full`` every one): where the events of a piece
-    differ then, its mark differs."""
+    differ then, its fingerprint differs."""
     folder = capture_of(name, 1, made, tmp_path_factory)
     form = get_format(CAPTURES[name][0])
     files = list_files(folder)
     stamps = dict.fromkeys([*files, *(f"{path}x" for path in files)], (0, 0, 0))
     plan = form.plan(files, CAPTURES[name][2], run)
     number = len(plan.splits) // 2
-    (mark, piece), *_ = pieces_of(plan.splits[number], list(marks_of(form, plan, stamps))[number])
+    (fingerprint, piece), *_ = pieces_of(plan.splits[number], list(fingerprints_of(form, plan, stamps))[number])
     wanted = events_of(form, plan, piece)
     assert wanted
     differing = 0
@@ -207,10 +207,10 @@ def test_what_changes_events_changes_the_mark(
         if not change(changed, place):
             continue
         try:
-            found = list(marks_of(form, changed, stamps))[number][0]
+            found = list(fingerprints_of(form, changed, stamps))[number][0]
         except Exception:  # the plan makes no sense any more, and is not taken for the same
             continue
-        if found != mark:
+        if found != fingerprint:
             differing += 1
             continue
         there = told(form, changed, number)
@@ -293,27 +293,27 @@ class SmallPlan:
     splits: list[Any]
 
 
-def divided(saved: list[list[str]], splits: list[Any], marks: list[list[str]]) -> Divided:
-    return divide(saved, SmallPlan(splits), marks)  # type: ignore[arg-type]
+def divided(saved: list[list[str]], splits: list[Any], fingerprints: list[list[str]]) -> Divided:
+    return divide(saved, SmallPlan(splits), fingerprints)  # type: ignore[arg-type]
 
 
 def test_splits_are_kept_whole_and_only_what_is_left_is_read() -> None:
     saved = [["a"], ["b", "c"], ["d", "e"], ["f"]]
     found = divided(saved, ["A", ["B", "C", "D"], ["E2", "G"], "F"], [["a"], ["b", "c", "d"], ["e2", "g"], ["f"]])
-    assert found.kept == [0, 1, -1, 2]
+    assert found.reused == [0, 1, -1, 2]
     assert found.fresh.splits == [["D"], ["E2", "G"]]
-    assert found.marks == [["a"], ["b", "c"], ["f"], ["d"], ["e2", "g"]]
+    assert found.fingerprints == [["a"], ["b", "c"], ["f"], ["d"], ["e2", "g"]]
     assert found.first_fresh == 3
 
 
 def test_a_split_that_nothing_is_said_of_is_never_kept() -> None:
     found = divided([[], ["a"]], ["X", "A"], [[], ["a"]])
-    assert (found.kept, found.fresh.splits, found.marks) == ([-1, 0], ["X"], [["a"], []])
+    assert (found.reused, found.fresh.splits, found.fingerprints) == ([-1, 0], ["X"], [["a"], []])
 
 
 def test_marks_that_are_there_twice_are_not_believed() -> None:
-    assert divided([["a"], ["a"]], ["A", "B"], [["a"], ["b"]]).kept == [0, -1]
-    assert divided([["a"]], ["A", "B"], [["a"], ["a"]]).kept == [-1]
+    assert divided([["a"], ["a"]], ["A", "B"], [["a"], ["b"]]).reused == [0, -1]
+    assert divided([["a"]], ["A", "B"], [["a"], ["a"]]).reused == [-1]
 
 
 def test_a_file_that_was_written_again_has_another_mark(
@@ -322,13 +322,13 @@ def test_a_file_that_was_written_again_has_another_mark(
     files = list_files(capture_of("idm", 1, made, tmp_path_factory))
     form, stamps = get_format("idm-event-log"), stamps_of(files)
     plan = form.plan(files, {}, run)
-    (first, *others) = marks_of(form, plan, stamps)
+    (first, *others) = fingerprints_of(form, plan, stamps)
     size, time, changed = stamps[files[0]]
     assert stamps_of(files) == stamps
     os.utime(files[0], ns=(0, time + 1))
-    again, *same = marks_of(form, plan, stamps_of(files))
+    again, *same = fingerprints_of(form, plan, stamps_of(files))
     assert (first != again, others) == (True, same)
-    (longer, *_) = marks_of(form, plan, {**stamps, files[0]: (size + 1, time, changed)})
+    (longer, *_) = fingerprints_of(form, plan, {**stamps, files[0]: (size + 1, time, changed)})
     assert longer not in (first, again)
 
 
