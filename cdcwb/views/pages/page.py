@@ -299,6 +299,7 @@ class Page:
         answer.table(codes, heads, none="No problem.", folder=self.asked.shown)
         answer.record({"problems": total, "problem_codes": numbers})
         if not codes:
+            answer.record({"problem_places": []})
             return
         worst = integrity.worst(self.capture, _WORST)
         heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
