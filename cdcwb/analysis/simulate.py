@@ -1,8 +1,8 @@
 """What a target holds in the end, under rules by which real sinks apply changes, against the order of commits.
 
-A rule (:class:`Rule`) puts the changes of each row into the order in which the target applies them, or leaves some out.
-Rows that end with other values than by the order of commits, that are missing or left over, are wrong. Rows and images
-are those of :mod:`cdcwb.analysis.continuity`.
+A rule (:class:`ApplyRule`) puts the changes of each row into the order in which the target applies them, or leaves some
+out. Rows that end with other values than by the order of commits, that are missing or left over, are wrong. Rows and
+images are those of :mod:`cdcwb.analysis.continuity`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES, Operation
 
-__all__ = ["ABOUT", "KINDS", "WRONG", "Rule", "simulate", "simulated"]
+__all__ = ["ABOUT", "KINDS", "WRONG", "ApplyRule", "simulate", "simulated"]
 
 
-class Rule(StrEnum):
+class ApplyRule(StrEnum):
     """How a target applies the changes of a row."""
 
     ARRIVAL = "arrival"
@@ -55,12 +55,12 @@ last one that the target applies (null: none), ``right_`` that by the order of c
 
 KINDS: Final = ("other values", "missing", "left over")
 ABOUT: Final = {
-    Rule.ARRIVAL: "in the order in which they arrive",
-    Rule.SOURCE_TIME: "the latest time of the source wins; of equal times the first that came",
-    Rule.COMMIT: "in the order of their commits: as the source did",
-    Rule.DELETES_FIRST: "in batches of a minute, each with its deletes first",
-    Rule.NO_DELETES: "in the order in which they arrive, without deletes",
-    Rule.TEXT_POSITION: "in the order of their positions compared as text",
+    ApplyRule.ARRIVAL: "in the order in which they arrive",
+    ApplyRule.SOURCE_TIME: "the latest time of the source wins; of equal times the first that came",
+    ApplyRule.COMMIT: "in the order of their commits: as the source did",
+    ApplyRule.DELETES_FIRST: "in batches of a minute, each with its deletes first",
+    ApplyRule.NO_DELETES: "in the order in which they arrive, without deletes",
+    ApplyRule.TEXT_POSITION: "in the order of their positions compared as text",
 }
 """Each rule in words."""
 
@@ -118,35 +118,37 @@ def _by_text(changes: list[_Applied]) -> list[_Applied]:
     return sorted(changes, key=lambda change: change.text)
 
 
-_RULES: Final[dict[Rule, Callable[[list[_Applied]], list[_Applied]]]] = {
-    Rule.ARRIVAL: _by_arrival,
-    Rule.SOURCE_TIME: _by_source_time,
-    Rule.COMMIT: _by_commit,
-    Rule.DELETES_FIRST: _deletes_first,
-    Rule.NO_DELETES: _without_deletes,
-    Rule.TEXT_POSITION: _by_text,
+_RULES: Final[dict[ApplyRule, Callable[[list[_Applied]], list[_Applied]]]] = {
+    ApplyRule.ARRIVAL: _by_arrival,
+    ApplyRule.SOURCE_TIME: _by_source_time,
+    ApplyRule.COMMIT: _by_commit,
+    ApplyRule.DELETES_FIRST: _deletes_first,
+    ApplyRule.NO_DELETES: _without_deletes,
+    ApplyRule.TEXT_POSITION: _by_text,
 }
 
 
 def simulate(capture: Any, rule: str) -> Rows:
     """The rows (:data:`WRONG`) that a target ends with wrongly under a rule, in any order. Raises OptionError for a
     rule that does not exist."""
-    if rule not in [*Rule]:
-        raise OptionError(f"rule: there is no rule {rule!r}.{nearest(rule, [*Rule])} There are: {', '.join(Rule)}.")
-    return _simulate(versions_of(capture), Rule(rule))
+    if rule not in [*ApplyRule]:
+        raise OptionError(
+            f"rule: there is no rule {rule!r}.{nearest(rule, [*ApplyRule])} There are: {', '.join(ApplyRule)}."
+        )
+    return _simulate(versions_of(capture), ApplyRule(rule))
 
 
 def simulated(capture: Any, most: int = 20) -> list[dict[str, Any]]:
     """For each rule the number of wrong rows (``rows``), by what is ``wrong``, and the first of them (``listed``)."""
     versions = versions_of(capture)
     found = []
-    for rule in Rule:
+    for rule in ApplyRule:
         numbers, first = _simulate(versions, rule).fold(partial(_counted, most), partial(_added, most))
         found.append({"rule": str(rule), "rows": numbers.total(), "wrong": dict(numbers), "listed": first})
     return found
 
 
-def _simulate(versions: Rows, rule: Rule) -> Rows:
+def _simulate(versions: Rows, rule: ApplyRule) -> Rows:
     keyed = versions.where(lambda batch: batch["row_key"].is_valid())
     return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, _RULES[rule]), WRONG)
 

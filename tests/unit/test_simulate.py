@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.simulate import Rule, simulate, simulated
+from cdcwb.analysis.simulate import ApplyRule, simulate, simulated
 from cdcwb.errors import OptionError
 from tests.changes import Tables, at, change
 
@@ -37,8 +37,8 @@ def wrong(rule: str, *changes: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(row["wrong"], (row["offset"] or 0) // 100, row["right_offset"] // 100) for row in rows]
 
 
-@pytest.mark.parametrize("rule", [Rule.ARRIVAL, Rule.SOURCE_TIME, Rule.COMMIT, Rule.TEXT_POSITION])
-def test_in_a_stream_in_order_no_rule_is_wrong(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [ApplyRule.ARRIVAL, ApplyRule.SOURCE_TIME, ApplyRule.COMMIT, ApplyRule.TEXT_POSITION])
+def test_in_a_stream_in_order_no_rule_is_wrong(rule: ApplyRule) -> None:
     assert wrong(rule, insert(1, "1"), update(2, "1", "2"), update(3, "2", "3")) == []
     assert wrong(rule, insert(1, "1"), delete(2, "1")) == []
 

@@ -10,7 +10,7 @@ from cdcwb import charts
 from cdcwb.analysis.continuity import MOST_BREAKS, Break, Continuity, continuity
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
-from cdcwb.analysis.simulate import ABOUT, KINDS, Rule, simulated
+from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
 from cdcwb.views.pages.page import Page, panel
@@ -154,7 +154,7 @@ class ContinuityPage(Page):
         """The rows that a target ends with wrongly, under rules by which real sinks apply changes."""
         found = simulated(self.capture, _ROWS)
         rules = [
-            {"rule": one["rule"], "means": ABOUT[Rule(one["rule"])], "rows": one["rows"], **one["wrong"]}
+            {"rule": one["rule"], "means": ABOUT[ApplyRule(one["rule"])], "rows": one["rows"], **one["wrong"]}
             for one in found
         ]
         rules = [{**dict.fromkeys(KINDS, 0), **rule} for rule in rules]
