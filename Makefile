@@ -22,7 +22,7 @@ ON_OLDEST := assembly assembly_columns delivered kernels
 SPARK_TESTS := SPARK_DRIVER_MEMORY=$(or $(SPARK_DRIVER_MEMORY),3g)
 
 .PHONY: help env report test face smoke test-full test-oldest test-live test-cluster lint lab bench bench-live bench-remote \
-  bench-scale bench-alternatives clean java browser live s3 stores
+  bench-scale bench-questions bench-alternatives clean java browser live s3 stores
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ bench-remote: env s3 ## measure what is transferred of captures in an object sto
 # What is generated is kept in benchmarks/.cache. ARGS are options, such as ARGS="--only gbase8s --sizes 1,4".
 bench-scale: env java ## measure whether the cost per event stays the same up to 20 million events; takes an hour
 	$(BIN)/python -m benchmarks.scale $(ARGS)
+
+bench-questions: env java ## measure every question about 1, 4 and 16 times 200,000 changes with a driver of 4 GB
+	$(BIN)/python -m benchmarks.questions $(ARGS)
 
 # On the oldest PySpark, like bench-live. DuckDB is in a folder of its own, because cdcwb does not need it.
 bench-alternatives: $(OLDEST)/.ready $(DUCKDB)/.ready ## measure cdcwb beside Spark, fastavro, pandas, DuckDB and awk

@@ -29,7 +29,7 @@ from benchmarks.measure import processor_seconds_by_role
 from cdcwb import machine
 from cdcwb.formats import FORMATS
 
-__all__ = ["CHANGES", "RESULTS", "growth", "measure", "per_event", "stages_of", "workers_of"]
+__all__ = ["CHANGES", "RESULTS", "generated", "growth", "measure", "per_event", "stages_of", "workers_of"]
 
 RESULTS = CACHE / "scale.json"
 """Where the latest results of each format are."""
@@ -103,8 +103,8 @@ def measure(name: str, size: int, changes: int, rounds: int = 1, parquet: bool =
     """Generates a capture if there is none yet, and reads it; returns events, bytes, seconds, processor seconds of the
     JVM and of Python, the stages of Spark, and with ``memory`` the peak of every process in bytes, by role. Of several
     rounds that with the median of processor seconds."""
-    folder = _generated(name, changes * size)
-    warm = _generated(name, _WARM)
+    folder = generated(name, changes * size)
+    warm = generated(name, _WARM)
     made = json.loads((folder / "synth.json").read_text())
     runs = sorted(
         (_measured(folder / "capture", warm / "capture", parquet) for _ in range(rounds)),
@@ -116,7 +116,8 @@ def measure(name: str, size: int, changes: int, rounds: int = 1, parquet: bool =
     return run | {"events": made["records"], "bytes": made["file_bytes"], "files": len(made["files"])}
 
 
-def _generated(name: str, changes: int) -> Path:
+def generated(name: str, changes: int) -> Path:
+    """The folder of a generated capture with its truth, made once."""
     folder = CACHE / f"scale-{name}-{changes}"
     if not (folder / "synth.json").exists():
         print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
