@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from typing import IO, Any, Final, Protocol
 
-from cdcwb.spark.tasks import running_tasks
+from cdcwb.spark.session import running_tasks
 from cdcwb.words import visible
 
 __all__ = [

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["STOPPED", "driver_memory", "get_spark", "running_session", "usable"]
+__all__ = ["STOPPED", "driver_memory", "get_spark", "running_session", "running_tasks", "usable"]
 
 STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
 
@@ -120,6 +120,24 @@ def running_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
+
+
+def running_tasks() -> tuple[int, int | None]:
+    """The number of finished tasks of the running Spark stages, and their total (None: unknown)."""
+    pyspark = sys.modules.get("pyspark")
+    if pyspark is None:
+        return 0, None
+    context = pyspark.SparkContext._active_spark_context
+    if context is None:
+        return 0, None
+    try:
+        tracker = context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # the session is being stopped; progress is optional
+        return 0, None
+    completed = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+    total = sum(stage.numTasks for stage in stages if stage is not None)
+    return (completed, total) if total else (0, None)
 
 
 def on_cluster() -> bool:

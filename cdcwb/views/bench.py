@@ -22,8 +22,7 @@ from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture, source_of
 from cdcwb.report import show
-from cdcwb.spark.session import running_session
-from cdcwb.spark.tasks import running_tasks
+from cdcwb.spark.session import running_session, running_tasks
 from cdcwb.words import duration
 
 if TYPE_CHECKING:
