@@ -61,7 +61,7 @@ def cell() -> Any:
     cell, session = Cell(), Session()
     with (
         patch("IPython.display.display", cell.display),
-        patch.object(module, "running_session", lambda: session),
+        patch.object(module, "_session", lambda: session),
         patch.object(module, "running_tasks", lambda: (3, 8)),
         patch.object(module, "_QUIET", 0.01),
     ):
@@ -112,7 +112,7 @@ def test_what_fails_by_itself_fails_as_it_did(cell: Any) -> None:
 
 def test_a_session_that_begins_meanwhile_is_interrupted_too(cell: Any) -> None:
     cell, session = cell
-    with patch.object(module, "running_session", lambda: None):
+    with patch.object(module, "_session", lambda: None):
         progress = making("Making it")
         progress.__enter__()
     cell.parts[2].click()
