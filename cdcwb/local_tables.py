@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -220,7 +220,11 @@ class LocalTables:
                 rows = self._crossing(True)
         else:
             rows = getattr(self, name)()
-        _write(target / "part.parquet", schema, rows)
+        has_parts = any(target.iterdir())
+        first = list(islice(rows, 1))
+        if first or not has_parts:
+            number = len(self._splits) if has_parts else 0
+            _write(target / f"part-{number}.parquet", schema, chain(first, rows))
 
     # --- readers --------------------------------------------------------------------------------------------------
 
@@ -398,7 +402,7 @@ def _send(part: SplitPart, folder: str, form: Format, plan: Plan, task: _Task) -
 def _write_part(part: SplitPart, schema: pa.Schema, folder: str, form: Format, plan: Plan, task: _Task) -> None:
     """Writes a part of some splits as a Parquet file."""
     batches = (batch for _, batch in _batches(part, form, plan, task))
-    _write(Path(folder, f"part-{task[0].start:06}.parquet"), schema, batches)
+    _write(Path(folder, f"part-{task[0].start}.parquet"), schema, batches)
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from cdcwb import saving
 from cdcwb.capture import Capture
 from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.spark.session import get_spark
@@ -64,8 +65,8 @@ def test_missing_packages_of_spark_connect_are_named(monkeypatch: pytest.MonkeyP
 def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Capture, "frames", lambda *given: iter(()))
-    capture = Capture(cast("Any", SimpleNamespace()))
+    monkeypatch.setattr(saving, "_write", lambda _tables, _folder: None)
+    capture = Capture(cast("Any", SimpleNamespace(small=None)))
     with pytest.raises(
         CaptureError, match="workers do not write to this machine; name a folder that all machines share"
     ):

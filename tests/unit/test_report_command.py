@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from cdcwb.errors import CaptureError
 from cdcwb.report import __main__ as command
 from cdcwb.report import kernel
-from cdcwb.report.html import Page, now
+from cdcwb.report.html import PageInfo, now
 from cdcwb.report.runner import Report
 from cdcwb.report.suite import Suite, entry_of
 from cdcwb.report.thresholds import judge
@@ -37,7 +37,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         calls.append((notebook.stem, opened.path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-        return Report(target, {}, NotebookNode(cells=cells), Page("data", now(), notebook.stem, "1"))
+        return Report(target, {}, NotebookNode(cells=cells), PageInfo("data", now(), notebook.stem, "1"))
 
     monkeypatch.setattr(command, "run_suite", suite)
     monkeypatch.setattr(command, "make_report", lesson)

@@ -19,7 +19,7 @@ from cdcwb.report.html import (
     CODE,
     SIZE_LIMIT,
     IndexEntry,
-    Page,
+    PageInfo,
     Siblings,
     page,
     title_of,
@@ -30,7 +30,7 @@ from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
 from cdcwb.writing import write_text
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"
-ABOUT = Page("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
+ABOUT = PageInfo("data/<b>&", datetime(2025, 3, 23, 10, 57, 19, 5, tzinfo=UTC), "02_transactions", "0.1.0")
 
 
 def markdown(text: str) -> dict[str, Any]:

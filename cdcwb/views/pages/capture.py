@@ -181,6 +181,11 @@ class CapturePage(Page):
         heads = {"record_type": "record type", "records": "records"}
         answer.table(types[:60], heads, total=len(types), none="No record has a type.")
 
+    @panel("Problems", live=True)
+    def problems(self, answer: Answer) -> None:
+        """Problems by code, the worst one by one, and the commands that show their records."""
+        self.list_problems(answer)
+
     @panel("Versions of tables")
     def versions(self, answer: Answer) -> None:
         """The versions of tables, in order of appearance."""

@@ -220,6 +220,11 @@ class EventLog(Page):
             headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}
             answer.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
 
+    @panel("Problems")
+    def problems(self, answer: Answer) -> None:
+        """Problems by code, the worst one by one, and the commands that show their records."""
+        self.list_problems(answer)
+
     @panel("Publisher settings")
     def publishing(self, answer: Answer) -> None:
         """Every setting with its value, and the files of the snapshot."""

@@ -283,8 +283,7 @@ class Page:
 
     # --- panels of several pages --------------------------------------------------------------------------------------
 
-    @panel("Problems", live=True)
-    def problems(self, answer: Answer) -> None:
+    def list_problems(self, answer: Answer) -> None:
         """Problems by code, the worst one by one, and the commands that show their records."""
         codes = integrity.by_code(self.capture)
         total = sum(row["problems"] for row in codes)

@@ -470,6 +470,11 @@ class Transactions(Page):
         else:
             answer.note("There are no changes.")
 
+    @panel("Problems", live=True)
+    def problems(self, answer: Answer) -> None:
+        """Problems by code, the worst one by one, and the commands that show their records."""
+        self.list_problems(answer)
+
     @panel("Files")
     def files(self, answer: Answer) -> None:
         """The files, and whether all their bytes are accounted for."""
