@@ -89,8 +89,8 @@ def ledger(capture: Any) -> list[dict[str, Any]]:
         index = entry["file_index"]
         counts: dict[str, Any] = {name: lengths[index][name] for name in ("understood", "filler", "malformed")}
         total = entry.get("rows") if index in of_rows else entry["size"]
-        counts |= {"none": None if total is None else total - sum(counts.values())}
-        counts |= {"records": lengths[index]["records"]}
+        none = None if total is None else total - sum(counts.values())
+        counts |= {"records": lengths[index]["records"], "none": none}
         unit = OffsetUnit.ROW if index in of_rows else OffsetUnit.BYTE
         files.append({"file": entry["file"], "unit": str(unit), **counts})
     return files

@@ -67,7 +67,7 @@ def content(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     show.put_blocks(answer)
     show.read_by({})
     shown = [{"output_type": "display_data", "data": data, "metadata": {}} for data in outputs]
-    cells = [{"cell_type": "markdown", "source": "# PageInfo\n\n## Longest"}]
+    cells = [{"cell_type": "markdown", "source": "# Page\n\n## Longest"}]
     return {"cells": [*cells, {"cell_type": "code", "source": "", "outputs": shown}]}
 
 

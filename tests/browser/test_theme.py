@@ -35,7 +35,7 @@ def written(folder: Path, asked: str) -> Path:
         {"output_type": "display_data", "data": {"text/html": ""}, "metadata": {"cdcwb": STYLE, "theme": asked}},
         {"output_type": "display_data", "data": {FIGURE_MIME: content}, "metadata": {}},
     ]
-    cells = [{"cell_type": "markdown", "source": "# PageInfo"}, {"cell_type": "code", "source": "", "outputs": outputs}]
+    cells = [{"cell_type": "markdown", "source": "# Page"}, {"cell_type": "code", "source": "", "outputs": outputs}]
     place = folder / f"{asked}.html"
     place.write_text(page({"cells": cells}, ABOUT), encoding="utf-8")
     return place

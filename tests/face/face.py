@@ -80,11 +80,12 @@ def answers_of(case: Case, folder: Path) -> Face:
     command = Commands(folder, options)
     capture = cdcwb.load(str(path), **options)
     live: Face = {}
-    for name, (_title, panels, _page) in PAGES.items():
+    for name, (*_, panels) in PAGES.items():
         page = getattr(capture.view, name)
-        on_spark = name == "event_log" and case.format == "idm-event-log"  # its panels do not use the index
-        for panel in dir(page) if on_spark else [panel.name for panel in panels]:
-            live.setdefault(name, {}).update(getattr(page, panel)().facts)
+        if panels:
+            live[name] = page().facts
+        elif name == "event_log" and case.format == "idm-event-log":  # its panels do not use the index
+            live[name] = {fact: value for panel in dir(page) for fact, value in getattr(page, panel)().facts.items()}
     history = {}
     for label, key in _keys([row.asDict(recursive=True) for row in capture.changes.collect()]):
         found = command("history", str(path), "--table", label.split()[0], *key, "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,8 +142,9 @@ def test_compressed_updates_are_counted_and_those_without_a_key_apart(spark: Spa
     ],
 )
 def test_the_page_says_why_there_is_nothing_over_time(updates: int, not_told: int, idle: int, sentence: str) -> None:
-    told = {"updates": updates, "not_told": not_told, "idle": idle}
-    assert ask.nothing_over_time(told).startswith(sentence)
+    counts = {"updates": updates, "known": updates - not_told, "idle": idle}
+    changed = Changed(**{name: Counter({"shop.orders": number}) for name, number in counts.items()})
+    assert ask.nothing_over_time(changed).startswith(sentence)
 
 
 def test_disagreements_are_the_problems_of_masks(capture: Any) -> None:

@@ -121,6 +121,10 @@ def test_transactions_and_problems_follow_the_selected_changes(source: IndexedCa
         selected = Selected(source.changes, selection)
         chosen = selected_changes(selection, capture.changes, capture.transactions)
         ids = {row.transaction_id for row in chosen.select("transaction_id").distinct().collect()} - {None}
+        own = {"outcomes": "outcome", "users": "user", "transactions": "transaction_id"}
+        if fields.keys() <= own.keys():  # also those without changes
+            fit = [F.col(own[name]).isin(*values) for name, values in fields.items()]
+            ids |= {row.transaction_id for row in capture.transactions.where(reduce(and_, fit)).collect()}
         numbers = selected.transactions()
         rows = source.changes.transactions.records(numbers)
         assert {row["transaction_id"] for row in rows} == ids
@@ -133,6 +137,11 @@ def test_transactions_and_problems_follow_the_selected_changes(source: IndexedCa
             if ids
             else F.col("_file").isNotNull()
         )
+        if fields.keys() == {"tables"}:
+            bare = F.regexp_replace("table", r"^[^.]*\.", "")
+            named = F.col("table").isin(*fields["tables"]) | bare.isin(*fields["tables"])
+            of_none = F.col("table").isNull() & F.col("transaction_id").isin(*ids) if ids else F.lit(False)
+            problems = capture.problems.where(F.coalesce(named, F.lit(False)) | of_none)
         expected = sorted((row.code, row.sentence) for row in problems.collect())
         assert sorted((one["code"], one["sentence"]) for one in selected.problems()) == expected, fields
 
