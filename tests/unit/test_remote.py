@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cdcwb
 from benchmarks.remote import PER_PASS, bytes_of, measure
 from cdcwb import opening
 from cdcwb.cli import main
@@ -339,9 +340,7 @@ def bucket(server: Server, tmp_path: Path) -> str:
 
 
 def test_a_saved_capture_that_was_copied_there_is_opened_from_a_copy(server: Server, tmp_path: Path) -> None:
-    capture = open_small(str(DATA / "gbase8s"))
-    assert capture is not None
-    local = capture.save(tmp_path / "archive" / "shop")
+    local = cdcwb.load(str(DATA / "gbase8s")).save(tmp_path / "archive" / "shop")
     upload(server, "archive", tmp_path / "archive")
     copy = opening.saved_at("s3://archive/shop")
     assert copy is not None
@@ -355,8 +354,7 @@ def test_a_saved_capture_that_was_copied_there_is_opened_from_a_copy(server: Ser
 
 
 def test_a_capture_is_saved_to_a_local_folder_only(bucket: str) -> None:
-    capture = open_small(str(DATA / "gbase8s"))
-    assert capture is not None
+    capture = cdcwb.load(str(DATA / "gbase8s"))
     sentence = r"captures are saved to local folders only; save .* copy it there, or write tables: capture\.changes"
     with pytest.raises(CaptureError, match=sentence):
         capture.save(f"{bucket}/shop")

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import cdcwb
 from cdcwb import opening
 from cdcwb.errors import CaptureError
 from cdcwb.formats import source
@@ -106,9 +107,7 @@ def test_a_changed_object_has_another_version(data: str, tmp_path: Path) -> None
 
 
 def test_a_saved_capture_is_opened(data: str, tmp_path: Path) -> None:
-    capture = open_small(str(DATA / "goldengate"))
-    assert capture is not None
-    local = capture.save(tmp_path / "saved")
+    local = cdcwb.load(str(DATA / "goldengate")).save(tmp_path / "saved")
     for file in local.rglob("*"):
         if file.is_file():
             upload(file, f"{data}/archive/shop/{file.relative_to(local)}")
