@@ -100,8 +100,8 @@ def overview(capture: Any) -> Facts:
     return facts
 
 
-def overview_of(transactions: TransactionIndex, numbers: Some = EVERY) -> Facts:
-    """Numbers about some transactions.
+def overview_of(transactions: TransactionIndex) -> Facts:
+    """Numbers about transactions.
 
     ``transactions`` and by outcome ``transactions_committed``, ``_rolled_back``, ``_open``; by completeness
     ``transactions_complete``, ``_no_begin``, ``_no_end``, ``_gaps``, ``_unknown``; ``transactions_unfinished`` (those
@@ -111,23 +111,23 @@ def overview_of(transactions: TransactionIndex, numbers: Some = EVERY) -> Facts:
     ``longest_us`` (of those with known begin and end): None if unknown; ``whole_seconds``: no time has a fraction of a
     second.
     """
-    began, ended = transactions.began[numbers], transactions.ended[numbers]
+    began, ended = transactions.began, transactions.ended
     times = np.concatenate([began, ended])
     times = times[times != NO_TIME]
-    took = int(transactions.took[numbers].max(initial=NO_TIME))
-    positions = pa.chunked_array([transactions.first_positions(numbers), transactions.column("end_position", numbers)])
+    took = int(transactions.took.max(initial=NO_TIME))
+    positions = pa.chunked_array([transactions.first_positions, transactions.rows["end_position"]])
     bounds = pc.min_max(positions).as_py()
-    outcomes, states = transactions.counts("outcome", numbers), transactions.counts("completeness", numbers)
+    outcomes, states = transactions.counts("outcome"), transactions.counts("completeness")
     kinds = (Outcome.COMMITTED, Outcome.ROLLED_BACK, Outcome.OPEN)
     return {
         "transactions": len(began),
         **{f"transactions_{name}": outcomes.get(name, 0) for name in kinds},
         **{f"transactions_{name}": states.get(name, 0) for name in Completeness},
-        "transactions_unfinished": int(transactions.is_unfinished[numbers].sum()),
+        "transactions_unfinished": int(transactions.is_unfinished.sum()),
         "transactions_without_time": int(((began == NO_TIME) & (ended == NO_TIME)).sum()),
-        "transactions_with_user": int((transactions.codes["user"][numbers] >= 0).sum()),
-        "transaction_changes": int(transactions.changes[numbers].sum()),
-        "transaction_bytes": int(transactions.bytes[numbers].sum()),
+        "transactions_with_user": int((transactions.codes["user"] >= 0).sum()),
+        "transaction_changes": int(transactions.changes.sum()),
+        "transaction_bytes": int(transactions.bytes.sum()),
         "first_time": time_of(times.min()) if len(times) else None,
         "last_time": time_of(times.max()) if len(times) else None,
         "first_position": bounds["min"],
@@ -279,12 +279,11 @@ def _sentences_of(ids: Sequence[str], problems: pa.RecordBatch) -> set[tuple[str
     return {(row["transaction_id"], row["sentence"]) for row in rows.to_pylist()}
 
 
-def first_unfinished(transactions: TransactionIndex, limit: int, numbers: Some = EVERY) -> Ints:
-    """The first ``limit`` unfinished transactions of some, in the order of :func:`unfinished`."""
-    some = np.arange(len(transactions))[numbers]
-    some = some[transactions.is_unfinished[some]]
+def first_unfinished(transactions: TransactionIndex, limit: int) -> Ints:
+    """The first ``limit`` unfinished transactions, in the order of :func:`unfinished`."""
+    some = np.flatnonzero(transactions.is_unfinished)
     state = np.where(transactions.is_open, 0, np.where(transactions.is_incomplete, 1, 2))
-    return ranked_by(transactions, limit, some, state, pc.fill_null(transactions.first_positions(), ""))
+    return ranked_by(transactions, limit, some, state, pc.fill_null(transactions.first_positions, ""))
 
 
 def axis(capture: Any, first: datetime, last: datetime) -> TimeAxis | None:
@@ -314,14 +313,14 @@ def histogram(capture: Any, axis: TimeAxis, bins: int = 120, least_us: int = 1) 
     return cells, width
 
 
-def histogram_of(transactions: TransactionIndex, start: int, width_us: int, numbers: Some = EVERY) -> Counter[Any]:
+def histogram_of(transactions: TransactionIndex, start: int, width_us: int) -> Counter[Any]:
     """The number of transactions by bin of their begin, from 0 at ``start``, and row of :data:`BANDS`. Merged by
     :func:`~cdcwb.analysis.change_counts.added`."""
-    began, took = transactions.began[numbers], transactions.took[numbers]
+    began, took = transactions.began, transactions.took
     band = np.searchsorted([below for below, _ in _DURATIONS], took, "right")
     band[took == NO_TIME] = BANDS.index("duration not known")
     for outcome, name in _STATES.items():
-        band[transactions.are("outcome", outcome)[numbers]] = BANDS.index(name)
+        band[transactions.are("outcome", outcome)] = BANDS.index(name)
     known = began != NO_TIME
     return counted(None, [(began[known] - start) // width_us, band[known]], [None, BANDS])
 

@@ -73,7 +73,6 @@ def timeline(
     axis: TimeAxis | None = None,
     density: Mapping[str, tuple[int, Sequence[tuple[int, int]]]] | None = None,
     density_us: int = 1,
-    totals: Mapping[str, int] | None = None,
 ) -> go.Figure:
     """A bar for every transaction from begin to end, on a time axis above and on an axis of log positions below.
 
@@ -85,7 +84,7 @@ def timeline(
     these times). Transactions without coordinates on an axis are not drawn on it. ``density``, if not all transactions
     are drawn: of all of them, by outcome, the number and the numbers by begin of a bin of ``density_us``
     (:func:`cdcwb.analysis.transactions.density`), which are a row for each outcome below the bars. The legend counts
-    these, or ``totals`` by outcome. ``layout.meta`` has the numbers ``drawn``, ``on_time``, ``on_positions``,
+    these. ``layout.meta`` has the numbers ``drawn``, ``on_time``, ``on_positions``,
     ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the time axis).
     """
     rows = list(records)
@@ -116,7 +115,7 @@ def timeline(
         panel += 1
     if places:
         _draw_positions(figure, places, scale, domains[panel], position_lanes, "2" if panel else "")
-    _count_all(figure, totals or {outcome: total for outcome, (total, _) in (density or {}).items()})
+    _count_all(figure, {outcome: total for outcome, (total, _) in (density or {}).items()})
     figure.layout.meta = {
         **(figure.layout.meta or {}),
         "drawn": len(rows),

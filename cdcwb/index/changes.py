@@ -77,11 +77,6 @@ class TransactionIndex:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def column(self, name: str, numbers: Some) -> pa.Array:
-        """A column of the model, for some of the transactions."""
-        column = self.rows[name]
-        return column[numbers] if isinstance(numbers, slice) else column.take(pa.array(numbers))
-
     @cached_property
     def record(self) -> Ints:
         """The number of the first record of each in an index, -1 without a record."""
@@ -123,10 +118,10 @@ class TransactionIndex:
         """Whether the begin or the end of each is known."""
         return np.asarray((self.began != NO_TIME) | (self.ended != NO_TIME))
 
-    def counts(self, name: str, numbers: Some = EVERY) -> dict[str, int]:
-        """The number of some transactions by outcome, completeness or user."""
+    def counts(self, name: str) -> dict[str, int]:
+        """The number of transactions by outcome, completeness or user."""
         texts = self.texts[name]
-        counted = np.bincount(self.codes[name][numbers] + 1, minlength=len(texts) + 1)[1:]
+        counted = np.bincount(self.codes[name] + 1, minlength=len(texts) + 1)[1:]
         return dict(zip(texts, counted.tolist(), strict=True))
 
     @cached_property
@@ -173,13 +168,14 @@ class TransactionIndex:
         offsets = np.asarray(counts.offsets)
         return np.asarray(upto[offsets[1:]] - upto[offsets[:-1]], np.int64)
 
-    def first_positions(self, numbers: Some = EVERY) -> pa.Array:
+    @property
+    def first_positions(self) -> pa.Array:
         """The position of the begin of each, else of its first record, which is in the id after ``~`` if the begin is
         missing (:mod:`cdcwb.model`)."""
-        begins = self.column("begin_position", numbers)
+        begins = self.rows["begin_position"]
         if not begins.null_count:
             return begins
-        match = pc.extract_regex(self.column("transaction_id", numbers), "~(?P<position>.+)$")
+        match = pc.extract_regex(self.rows["transaction_id"], "~(?P<position>.+)$")
         return pc.coalesce(begins, pc.struct_field(match, "position"))
 
     def records(self, numbers: Ints) -> list[dict[str, Any]]:
@@ -188,7 +184,7 @@ class TransactionIndex:
         rows = TransactionIndex(self.rows.take(pa.array(numbers)), self.until)
         made = {
             "rows": rows.rows["bytes"],
-            "first_position": rows.first_positions(),
+            "first_position": rows.first_positions,
             "duration_us": _nullable(rows.took),
             "changes_total": pa.array(rows.changes),
             "lasted_us": _nullable(rows.lasted),

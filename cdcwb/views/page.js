@@ -275,22 +275,22 @@ class Panel {
   }
 
   async show() {
-    const told = this.page.model.get(`panel_${this.trait}`);
-    if (!told.version) return; // not drawn yet
-    this.version = told.version;
-    this.headline.textContent = told.headline;
-    this.headline.hidden = !told.headline;
-    this.lay(told.blocks);
-    const data = this.page.model.get(`figures_${this.trait}`), shapes = told.blocks.filter((block) => block.kind === "figure");
+    const answer = this.page.model.get(`panel_${this.trait}`);
+    if (!answer.version) return; // not drawn yet
+    this.version = answer.version;
+    this.headline.textContent = answer.headline;
+    this.headline.hidden = !answer.headline;
+    this.lay(answer.blocks);
+    const data = this.page.model.get(`figures_${this.trait}`), shapes = answer.blocks.filter((block) => block.kind === "figure");
     const sources = shapes.length ? JSON.parse(new TextDecoder().decode(data)) : [];
     try {
-      for (const [number, chart] of this.charts.entries()) await chart.draw(sources[number], shapes[number].shapes, told.version);
+      for (const [number, chart] of this.charts.entries()) await chart.draw(sources[number], shapes[number].shapes, answer.version);
     } catch (wrong) {
       this.headline.textContent = `The chart cannot be drawn: ${wrong.message}`;
       throw wrong;
     } finally {
-      if (this.version === told.version) this.node.setAttribute("aria-busy", "false");
-      this.node.dataset.version = told.version;
+      if (this.version === answer.version) this.node.setAttribute("aria-busy", "false");
+      this.node.dataset.version = answer.version;
     }
   }
 
