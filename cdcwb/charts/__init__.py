@@ -1,6 +1,6 @@
 """Figures from small lists of records. This package uses no Spark and parses nothing."""
 
-from cdcwb.charts.contents import MOST_FILES, done_over_time, heatmap, ledger, operations
+from cdcwb.charts.contents import MOST_FILES, begins, done_over_time, ledger, operations
 from cdcwb.charts.continuity import breaks_over_time, version_chain
 from cdcwb.charts.decisions import decisions, histories, timelines
 from cdcwb.charts.drift import version_lanes
@@ -11,6 +11,7 @@ from cdcwb.charts.timeline import concurrency, timeline
 
 __all__ = [
     "MOST_FILES",
+    "begins",
     "bits",
     "breaks_over_time",
     "changed_over_time",
@@ -20,7 +21,6 @@ __all__ = [
     "difference_rates",
     "differences_over_time",
     "done_over_time",
-    "heatmap",
     "histories",
     "latency",
     "ledger",

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.charts.traces import add_bars, add_bins, date_axis, heatmap, known_first, line_axis
 from cdcwb.model import OffsetUnit
 from cdcwb.times import TimeAxis
-from cdcwb.words import count, duration, local, moment, plural, size, zone_name
+from cdcwb.words import count, duration, moment, plural, size, zone_name
 
 __all__ = [
     "MOST_FILES",
+    "begins",
     "done_over_time",
-    "heatmap",
     "ledger",
     "operations",
 ]
@@ -28,7 +30,6 @@ Record = Mapping[str, Any]
 MOST_FILES: Final = 40
 """Maximum number of files that are drawn."""
 
-_MICROSECOND: Final = timedelta(microseconds=1)
 _ROW: Final = 24
 _PARTS: Final = (
     ("understood", theme.Look("understood", theme.SAFE[6])),
@@ -45,25 +46,14 @@ def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | No
     each bin and operation. ``width_us`` is the width of a bin in microseconds. ``axis``: the range of the time axis.
     """
     rows = list(records)
-    known = list(theme.OPERATIONS)
-    names = sorted({r["operation"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o))
     figure = theme.figure(height=300, barmode="stack", bargap=0)
-    for name in names:
-        some = [row for row in rows if row["operation"] == name]
-        look = theme.look(theme.OPERATIONS, name)
-        figure.add_bar(
-            name=f"{look.title} ({count(sum(row['changes'] for row in some))})",
-            x=[_middle(row, width_us) for row in some],
-            y=[row["changes"] for row in some],
-            width=width_us / 1000,
-            marker=look.bar(),
-            customdata=[[plural(row["changes"], "change"), moment(row["began_at"])] for row in some],
-            hovertemplate=f"{look.title}: %{{customdata[0]}}<br>from %{{customdata[1]}} for {duration(width_us)}"
-            "<extra></extra>",
-        )
-    totals: dict[Any, int] = {}
-    for row in rows:
-        totals[row["began_at"]] = totals.get(row["began_at"], 0) + row["changes"]
+    totals: Counter[Any] = Counter()
+    for operation in known_first(theme.OPERATIONS, (row["operation"] for row in rows)):
+        bins = {row["began_at"]: row["changes"] for row in rows if row["operation"] == operation}
+        totals.update(bins)
+        look = theme.look(theme.OPERATIONS, operation)
+        hover = f"{look.title}: %{{customdata[0]}}<br>from %{{customdata[1]}} for {duration(width_us)}"
+        add_bins(figure, look, f"{look.title} ({count(sum(bins.values()))})", bins.items(), width_us, hover)
     figure.update_layout(
         showlegend=True,
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()}), {duration(width_us)} a bar"}},
@@ -82,45 +72,26 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
     drawn = list(zip(files, names, strict=True))[:MOST_FILES]
     in_unit = size if unit == OffsetUnit.BYTE else lambda number: plural(number, unit)
     figure = theme.figure(height=_ROW * max(2, len(drawn)) + 110, barmode="stack", bargap=0.3)
+    totals = [0] * len(drawn)
     for part, look in _PARTS:
         numbers = [max(0, row[part] or 0) for row, _ in drawn]
-        if not any(numbers) and part != "understood":
-            continue
-        figure.add_bar(
-            orientation="h",
-            name=f"{look.title} ({in_unit(sum(numbers))})",
-            x=theme.lengths(numbers),
-            y=list(range(len(drawn))),
-            marker=look.bar(),
-            customdata=[[theme.label(name), in_unit(number)] for (_, name), number in zip(drawn, numbers, strict=True)],
-            hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
-        )
+        totals = [total + number for total, number in zip(totals, numbers, strict=True)]
+        if any(numbers) or part == "understood":
+            texts = [[theme.label(name), in_unit(number)] for (_, name), number in zip(drawn, numbers, strict=True)]
+            title, hover = (
+                f"{look.title} ({in_unit(sum(numbers))})",
+                f"%{{customdata[0]}}<br>{look.title}: %{{customdata[1]}}",
+            )
+            add_bars(figure, look, title, range(len(drawn)), numbers, texts, hover)
     figure.update_layout(
         showlegend=True,
-        xaxis=theme.counts(max((_sum(row) for row, _ in drawn), default=0), f"{unit}s"),
-        yaxis={
-            "tickvals": list(range(len(drawn))),
-            "ticktext": [theme.label(name, 40) for _, name in drawn],
-            "autorange": "reversed",
-            "showgrid": False,
-            "ticks": "",
-        },
+        xaxis=theme.counts(max(totals, default=0), f"{unit}s"),
+        yaxis=line_axis([theme.label(name, 40) for _, name in drawn], autorange="reversed"),
     )
     return figure
 
 
-def _sum(row: Record) -> int:
-    return sum(max(0, row[part] or 0) for part, _ in _PARTS)
-
-
-def _middle(row: Record, width_us: int) -> str:
-    return local(row["began_at"] + width_us / 2 * _MICROSECOND).isoformat(sep=" ", timespec="microseconds")
-
-
-# --- overview ---------------------------------------------------------------------------------------------------------
-
-
-def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
+def begins(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:
     """The number of transactions by time of begin and ``rows`` (from bottom to top): the overview of a large capture.
 
     Records: ``began_at`` (aware datetime, start of a bin), ``row`` (one of ``rows``), ``transactions`` (int); at most
@@ -128,46 +99,26 @@ def heatmap(records: Iterable[Record], rows: Sequence[str], width_us: int, axis:
     since a bin may have one or a hundred thousand; the hover text has the number. Empty rows are left out. ``axis``:
     the range of the time axis.
     """
-    cells = list(records)
-    shown = [row for row in rows if any(c["row"] == row for c in cells)]
-    columns, x = theme.time_columns((c["began_at"] for c in cells), width_us * _MICROSECOND, axis)
-    column_of = {time: n for n, time in enumerate(columns)}
-    z: list[list[float | None]] = [[None] * len(columns) for _ in shown]
-    words: list[list[str]] = [[""] * len(columns) for _ in shown]
-    for cell in cells:
-        row, column, number = shown.index(cell["row"]), column_of[cell["began_at"]], cell["transactions"]
-        z[row][column] = math.log10(number)
-        words[row][column] = (
-            f"{plural(number, 'transaction')}<br>{theme.label(cell['row'])}<br>began from {moment(cell['began_at'])}"
-            f"<br>for {duration(width_us)}"
-        )
-    largest = max((c["transactions"] for c in cells), default=1)
+    cells = {(cell["row"], cell["began_at"]): cell["transactions"] for cell in records}
+    lines = [row for row in rows if any(row == name for name, _ in cells)]
+    columns, x = theme.time_columns((begin for _, begin in cells), timedelta(microseconds=width_us), axis)
+
+    def in_words(row: str, begin: datetime) -> str:
+        number = plural(cells[row, begin], "transaction")
+        return f"{number}<br>{theme.label(row)}<br>began from {moment(begin)}<br>for {duration(width_us)}"
+
+    largest = max(cells.values(), default=1)
     values, texts = theme.nice_ticks(largest)
-    trace = go.Heatmap(
-        x=x,
-        y=[theme.label(row) for row in shown],
-        z=z,
-        text=words,
-        hovertemplate="%{text}<extra></extra>",
-        hoverongaps=False,
-        colorscale=theme.SCALE,
-        zmin=0,
-        zmax=max(math.log10(largest), 1),
-        xgap=1,
+    figure = heatmap(
+        x,
+        [theme.label(row) for row in lines],
+        [[math.log10(cells[row, at]) if (row, at) in cells else None for at in columns] for row in lines],
+        [[in_words(row, at) if (row, at) in cells else "" for at in columns] for row in lines],
+        height=34 * max(1, len(lines)) + 90,
+        largest=max(math.log10(largest), 1),
+        bar={"title": "transactions", "tickvals": values, "ticktext": texts},
+        xaxis=date_axis("begin"),
         ygap=2,
-        colorbar={
-            "title": {"text": "transactions", "side": "right"},
-            "tickvals": values,
-            "ticktext": texts,
-            "thickness": 12,
-            "outlinewidth": 0,
-        },
-    )
-    figure = theme.figure(
-        height=34 * max(1, len(shown)) + 90,
-        traces=[trace],
-        xaxis={"type": "date", "title": {"text": f"begin ({zone_name()})"}, "showgrid": False},
-        yaxis={"type": "category", "showgrid": False, "ticks": ""},
     )
     theme.limit_time(figure, axis, "begin or end")
     return figure
@@ -180,35 +131,22 @@ def operations(records: Iterable[Record]) -> go.Figure:
     operation and outcome.
     """
     rows = list(records)
-    totals: dict[str | None, int] = {}
+    totals: Counter[str | None] = Counter()
     for row in rows:
-        totals[row["operation"]] = totals.get(row["operation"], 0) + row["changes"]
+        totals[row["operation"]] += row["changes"]
     names = sorted(totals, key=lambda name: (totals[name], name or ""))
-    places = {name: n for n, name in enumerate(names)}
-    known = list(theme.OUTCOMES)
-    outcomes = sorted(
-        {r["outcome"] for r in rows}, key=lambda o: (known.index(o) if o in known else len(known), o or "")
-    )
     figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
-    for outcome in outcomes:
-        some = [r for r in rows if r["outcome"] == outcome]
+    for outcome in known_first(theme.OUTCOMES, (row["outcome"] for row in rows)):
+        some = {row["operation"]: row["changes"] for row in rows if row["outcome"] == outcome}
         look = theme.look(theme.OUTCOMES, outcome, "in no transaction")
-        figure.add_bar(
-            orientation="h",
-            name=f"{look.title} ({count(sum(r['changes'] for r in some))})",
-            x=theme.lengths(r["changes"] for r in some),
-            y=[places[r["operation"]] for r in some],
-            marker=look.bar(),
-            customdata=[[theme.label(r["operation"]), count(r["changes"])] for r in some],
-            hovertemplate="%{customdata[0]}, " + look.title + ": %{customdata[1]}<extra></extra>",
+        texts = [[theme.label(name), count(number)] for name, number in some.items()]
+        title, hover = (
+            f"{look.title} ({count(sum(some.values()))})",
+            f"%{{customdata[0]}}, {look.title}: %{{customdata[1]}}",
         )
+        add_bars(figure, look, title, [names.index(name) for name in some], some.values(), texts, hover)
     figure.update_layout(
         xaxis=theme.counts(max(totals.values(), default=0), "changes"),
-        yaxis={
-            "tickvals": list(places.values()),
-            "ticktext": [f"{theme.label(n)}  {count(totals[n])}" for n in names],
-            "showgrid": False,
-            "ticks": "",
-        },
+        yaxis=line_axis([f"{theme.label(name)}  {count(totals[name])}" for name in names]),
     )
     return figure

@@ -6,7 +6,8 @@ readable without colour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.theme import SAFE, Look
+from cdcwb.charts.traces import add_bars, add_markers, known_first, line_axis, no_content
 from cdcwb.words import count, plural
 
 __all__ = ["LOOKS", "SYMBOLS", "decisions", "histories", "timelines"]
@@ -60,34 +62,26 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
     other values follow below under their own names, and null as ``none``.
     """
     rows = list(records)
-    totals: dict[Any, int] = {}
+    totals: Counter[Any] = Counter()
     for row in rows:
-        totals[row[kind]] = totals.get(row[kind], 0) + row["rows"]
+        totals[row[kind]] += row["rows"]
     order = [name for name in names if name in totals]
     order += sorted((name for name in totals if name not in names), key=lambda name: (name is None, str(name)))
-    places = {name: len(order) - 1 - at for at, name in enumerate(order)}
+    order.reverse()
     words = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in order}
     figure = theme.figure(height=30 * max(1, len(order)) + 110, barmode="stack", bargap=0.3, showlegend=True)
-    for decision in _decisions(rows):
-        some = [r for r in rows if r["decision"] == decision]
+    for decision in known_first(LOOKS, (row["decision"] for row in rows)):
+        some = {row[kind]: row["rows"] for row in rows if row["decision"] == decision}
         look = theme.look(LOOKS, decision)
-        figure.add_bar(
-            orientation="h",
-            name=f"{look.title} ({count(sum(r['rows'] for r in some))})",
-            x=theme.lengths(r["rows"] for r in some),
-            y=[places[r[kind]] for r in some],
-            marker=look.bar(),
-            customdata=[[words[r[kind]], f"{count(r['rows'])} of {plural(totals[r[kind]], unit)}"] for r in some],
-            hovertemplate="%{customdata[0]}<br>" + look.title + ": %{customdata[1]}<extra></extra>",
+        texts = [[words[name], f"{count(number)} of {plural(totals[name], unit)}"] for name, number in some.items()]
+        title, hover = (
+            f"{look.title} ({count(sum(some.values()))})",
+            f"%{{customdata[0]}}<br>{look.title}: %{{customdata[1]}}",
         )
+        add_bars(figure, look, title, [order.index(name) for name in some], some.values(), texts, hover)
     figure.update_layout(
         xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
-        yaxis={
-            "tickvals": list(places.values()),
-            "ticktext": [f"{words[name]}  {count(totals[name])}" for name in places],
-            "showgrid": False,
-            "ticks": "",
-        },
+        yaxis=line_axis([f"{words[name]}  {count(totals[name])}" for name in order]),
     )
     return figure
 
@@ -106,19 +100,8 @@ def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     in_order = not _is_even(ids)
     at = {number: index if in_order else number for index, number in enumerate(ids)}
     figure, lanes = _lanes(rows)
-    for decision in _decisions(rows):
-        some = [row for row in rows if row["decision"] == decision]
-        look = theme.look(LOOKS, decision)
-        figure.add_scatter(
-            mode="markers",
-            name=f"{look.title} ({count(len(some))})",
-            x=[at[row["record_id"]] for row in some],
-            y=[lanes[_object(row)] for row in some],
-            marker=_mark(decision, look, 8),
-            ids=theme.records_of(some),
-            customdata=[_hover(row, types) for row in some],
-            hovertemplate=_HOVER.replace("WORD", look.title),
-        )
+    for _, look, some in _by_decision(rows):
+        _add_rows(figure, look, some, [at[row["record_id"]] for row in some], lanes, types)
     figure.update_xaxes(title={"text": "record_id, in order, one step apart" if in_order else "record_id"})
     if in_order:
         ticks = _ticks(ids)
@@ -138,21 +121,12 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     rows = list(records)
     figure, lanes = _lanes(rows, _STEP)
     longest = max((row["place"] for row in rows), default=1)
-    for decision in _decisions(rows):
-        some = [row for row in rows if row["decision"] == decision]
-        look = theme.look(LOOKS, decision)
-        figure.add_scatter(
-            mode="markers+text",
-            name=f"{look.title} ({count(len(some))})",
-            x=[row["place"] for row in some],
-            y=[lanes[_object(row)] for row in some],
-            text=["?" if row["event_type"] is None else str(row["event_type"]) for row in some],
-            textfont={"color": _ink(decision), "size": 11},
-            marker=_mark(decision, look, _SIZES.get(decision, 21)),
-            ids=theme.records_of(some),
-            customdata=[_hover(row, types) for row in some],
-            hovertemplate=_HOVER.replace("WORD", look.title),
-        )
+    for decision, look, some in _by_decision(rows):
+        numbers = ["?" if row["event_type"] is None else str(row["event_type"]) for row in some]
+        font = {"color": _ink(decision), "size": 11}
+        size = _SIZES.get(decision, 21)
+        label = {"mode": "markers+text", "text": numbers, "textfont": font}
+        _add_rows(figure, look, some, [row["place"] for row in some], lanes, types, size, **label)
     more = [last for last in _last(rows) if last["of"] > last["place"]]
     if more:
         figure.add_scatter(
@@ -176,8 +150,32 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
 
 _HOVER: Final = (
     "<b>record %{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]}<br>%{customdata[3]}<br>"
-    "<b>WORD</b>: %{customdata[4]}<extra></extra>"
+    "<b>WORD</b>: %{customdata[4]}"
 )
+
+
+def _by_decision(rows: list[Record]) -> Iterator[tuple[str, Look, list[Record]]]:
+    for decision in known_first(LOOKS, (row["decision"] for row in rows)):
+        yield decision or "", theme.look(LOOKS, decision), [row for row in rows if row["decision"] == decision]
+
+
+def _add_rows(
+    figure: go.Figure,
+    look: Look,
+    rows: list[Record],
+    x: list[int],
+    lanes: Mapping[Any, int],
+    types: Mapping[Any, str],
+    size: int = 8,
+    **more: Any,
+) -> None:
+    """A marker for each row of one decision, in the lane of its object."""
+    marker = {"symbol": SYMBOLS.get(rows[0]["decision"], "star"), "color": look.colour, "size": size, "opacity": 1}
+    marker["line"] = {"color": look.edge, "width": 1}
+    y = [lanes[_object(row)] for row in rows]
+    texts = [_hover(row, types) for row in rows]
+    name = f"{look.title} ({count(len(rows))})"
+    add_markers(figure, name, rows, x, y, marker, texts, _HOVER.replace("WORD", look.title), **more)
 
 
 def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
@@ -204,19 +202,16 @@ def _lanes(rows: list[Record], height: int = _LANE) -> tuple[go.Figure, dict[Any
     sizes = {_object(row): row["of"] for row in rows}
     figure = theme.figure(height=height * max(2, len(names)) + 120)
     figure.update_layout(
-        yaxis={
-            "range": [max(len(names), 1) - 0.3, -0.7],
-            "tickvals": list(lanes.values()),
-            "ticktext": [f"{_name(name)}  {count(sizes[name])}" for name in names],
-            "ticks": "",
-            "zeroline": False,
-        },
+        yaxis=line_axis(
+            [f"{_name(name)}  {count(sizes[name])}" for name in names],
+            range=[max(len(names), 1) - 0.3, -0.7],
+            showgrid=True,
+        ),
         legend={"itemsizing": "trace"},
         meta={"drawn": len(rows), "objects": len(names)},
     )
     if not rows:
-        figure.add_annotation(text="no rows", showarrow=False, font={"color": theme.MUTED, "size": 14})
-        figure.update_xaxes(visible=False).update_yaxes(visible=False)
+        no_content(figure, "no rows")
     return figure, lanes
 
 
@@ -228,22 +223,6 @@ def _name(name: tuple[str | None, str | None]) -> str:
 
 def _object(row: Record) -> tuple[str | None, str | None]:
     return row["table_name"], row["table_key"]
-
-
-def _decisions(rows: list[Record]) -> list[str]:
-    known = list(LOOKS)
-    present = {row["decision"] for row in rows}
-    return sorted(present, key=lambda d: (known.index(d) if d in known else len(known), d or ""))
-
-
-def _mark(decision: str, look: Look, size: int) -> dict[str, Any]:
-    return {
-        "symbol": SYMBOLS.get(decision, "star"),
-        "color": look.colour,
-        "size": size,
-        "opacity": 1,
-        "line": {"color": look.edge, "width": 1},
-    }
 
 
 def _ink(decision: str) -> str:

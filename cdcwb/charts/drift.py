@@ -9,6 +9,7 @@ datetimes), ``again`` (it was in force before), ``schema`` (number of its set of
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.spans import PositionScale, extent, fit, least_share, time_axis
+from cdcwb.charts.traces import no_content, on_axis
 from cdcwb.times import micros, time_of
 from cdcwb.words import local, moment, plural, zone_name
 
@@ -84,16 +86,13 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         "without_rows": sum(row["first_at"] is None and row["first_position"] is None for row in rows),
     }
     if not panels:
-        figure.add_annotation(text="no version has rows", showarrow=False, font={"color": theme.MUTED, "size": 14})
-        figure.update_xaxes(visible=False).update_yaxes(visible=False)
+        no_content(figure, "no version has rows")
     return figure
 
 
 def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
     """The records that are drawn, and their tables in order."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row["table"]] = counts.get(row["table"], 0) + 1
+    counts = Counter(row["table"] for row in rows)
     chosen = set(sorted(counts, key=lambda table: (-counts[table], table))[:MOST_TABLES])
     each = max(1, MOST_BARS // max(1, len(chosen)))
     chosen_rows, used = [], dict.fromkeys(chosen, 0)
@@ -120,7 +119,7 @@ def _lay_out(bars: list[_Bar], tables: Sequence[str], length: int) -> list[tuple
 
 
 def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale) -> None:
-    _draw(figure, bars, name, lambda at: local(time_of(at)).isoformat(sep=" ", timespec="microseconds"), 1000)
+    _draw(figure, bars, name, lambda at: on_axis(time_of(at)), 1000)
     axis = time_axis(bars)
     assert axis is not None, "there are bars"
     first, last = (local(time).date().isoformat() for time in (axis.first, axis.last))
@@ -162,11 +161,7 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[in
             textangle=0,
             textfont={"color": "white"},
             marker=theme.Look("", colour).bar(),
-            ids=theme.records_of(bar.record for bar in drawn),
-            customdata=[_hover(bar.record) for bar in drawn],
-            hovertemplate=_HOVER,
-            xaxis=f"x{name}",
-            yaxis=f"y{name}",
+            **_about(drawn, name),
         )
     changes = [bar for bar in bars if bar.record["change"]]
     if changes:
@@ -179,12 +174,14 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[in
             textposition="middle right",
             textfont={"size": 11, "color": theme.INK},
             cliponaxis=False,
-            ids=theme.records_of(bar.record for bar in changes),
-            customdata=[_hover(bar.record) for bar in changes],
-            hovertemplate=_HOVER,
-            xaxis=f"x{name}",
-            yaxis=f"y{name}",
+            **_about(changes, name),
         )
+
+
+def _about(bars: Sequence[_Bar], name: str) -> dict[str, Any]:
+    """Records, hover texts and axes of a trace over versions."""
+    texts = {"customdata": [_hover(bar.record) for bar in bars], "hovertemplate": _HOVER}
+    return {"ids": theme.records_of(bar.record for bar in bars), **texts, "xaxis": f"x{name}", "yaxis": f"y{name}"}
 
 
 def _words(changes: Sequence[_Bar], least: float) -> list[str]:

@@ -45,7 +45,7 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
     figure.add_bar(
         x=[(left + right) / 2 for left, right in ends],
         width=[0.94 * (right - left) for left, right in ends],
-        y=theme.lengths(row["count"] for row in rows),
+        y=[row["count"] or None for row in rows],
         marker=theme.OUTCOMES["committed"].bar(),
         customdata=[
             [_range(rows, number), plural(row["count"], what), f"{row['count'] / total:.1%} of {count(total)}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,8 +11,9 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.charts.traces import add_bars, date_axis, heatmap, line_axis
 from cdcwb.times import TimeAxis
-from cdcwb.words import count, duration, moment, plural, zone_name
+from cdcwb.words import count, duration, moment, plural
 
 __all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
 
@@ -32,53 +34,38 @@ def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) 
     microseconds wide and cover ``axis``, the time axis of all tables. Colour is linear from 0 to the largest number;
     the hover text has the number.
     """
-    cells = list(records)
-    totals: dict[str, int] = {}
-    for cell in cells:
-        totals[cell["column"]] = totals.get(cell["column"], 0) + cell["changed"]
+    cells = {(cell["column"], cell["began_at"]): cell["changed"] for cell in records}
+    totals: Counter[str] = Counter()
+    for (name, _), changed in cells.items():
+        totals[name] += changed
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
-    bins = {cell["began_at"] for cell in cells}
-    before = sum(cell["changed"] for cell in cells if cell["began_at"] + width <= axis.first)
-    after = sum(cell["changed"] for cell in cells if cell["began_at"] > axis.last)
+    bins = {time for _, time in cells}
+    before = sum(changed for (_, time), changed in cells.items() if time + width <= axis.first)
+    after = sum(changed for (_, time), changed in cells.items() if time > axis.last)
     axis = replace(axis, before=before, after=after)
     start = min(bins, default=axis.first)
     ends = [start + (time - start) // width * width for time in (axis.first, axis.last)]
     times, x = theme.time_columns([*ends, *bins], width, axis)
-    by_place = {(cell["column"], cell["began_at"]): cell["changed"] for cell in cells}
     # 0 where other columns changed; nothing where no update of the table did
-    z = [[by_place.get((name, time), 0 if time in bins else None) for time in times] for name in names]
-    largest = max((cell["changed"] for cell in cells), default=1)
+    z = [[cells.get((name, time), 0 if time in bins else None) for time in times] for name in names]
+    largest = max(cells.values(), default=1)
 
     def in_words(name: str, time: datetime, number: int | None) -> str:
         changed = f"changed {plural(number or 0, 'time')}<br>from {moment(time)} for {duration(width_us)}"
         return "" if number is None else f"{theme.label(name)}<br>{changed}"
 
-    words = [
-        [in_words(name, time, number) for time, number in zip(times, row, strict=True)]
-        for name, row in zip(names, z, strict=True)
-    ]
-    trace = go.Heatmap(
-        x=x,
-        y=[f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
-        z=z,
-        text=words,
-        customdata=[[name] * len(times) for name in names],
-        hovertemplate="%{text}<extra></extra>",
-        hoverongaps=False,
-        colorscale=theme.SCALE,
-        zmin=0,
-        zmax=max(largest, 2),
-        xgap=1,
-        ygap=1,
-        colorbar={"title": {"text": "updates", "side": "right"}, "thickness": 12, "outlinewidth": 0}
-        | theme.whole_step(largest),
-    )
-    figure = theme.figure(
+    figure = heatmap(
+        x,
+        [f"{theme.label(name, 30)}  {count(totals[name])}" for name in names],
+        z,
+        [list(map(in_words, [name] * len(times), times, row)) for name, row in zip(names, z, strict=True)],
         height=_ROW * max(2, len(names)) + 110,
-        traces=[trace],
-        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}, "showgrid": False},
-        yaxis={"type": "category", "showgrid": False, "ticks": "", "dtick": 1},
+        largest=max(largest, 2),
+        bar={"title": "updates", **theme.whole_step(largest)},
+        xaxis=date_axis(),
+        yaxis={"dtick": 1},
+        customdata=[[name] * len(times) for name in names],
     )
     theme.limit_time(figure, axis, "column change")
     return figure
@@ -97,26 +84,15 @@ def often(records: Iterable[Record]) -> go.Figure:
         ("set to NULL", theme.OPERATIONS["DELETE"], [row["became_null"] for row in rows]),
     )
     for title, look, numbers in parts:
-        figure.add_bar(
-            orientation="h",
-            name=title,
-            x=theme.lengths(numbers),
-            y=list(range(len(rows))),
-            marker=look.bar(),
-            customdata=[
-                [theme.label(row["column"]), count(number), plural(row["updates"], "update")]
-                for row, number in zip(rows, numbers, strict=True)
-            ],
-            hovertemplate="%{customdata[0]}<br>" + title + " in %{customdata[1]} of %{customdata[2]}<extra></extra>",
-        )
+        texts = [
+            [theme.label(row["column"]), count(number), plural(row["updates"], "update")]
+            for row, number in zip(rows, numbers, strict=True)
+        ]
+        hover = f"%{{customdata[0]}}<br>{title} in %{{customdata[1]}} of %{{customdata[2]}}"
+        add_bars(figure, look, title, range(len(rows)), numbers, texts, hover)
     figure.update_layout(
         xaxis=theme.counts(rows[-1]["changed"] if rows else 0, "updates that changed the column"),
-        yaxis={
-            "tickvals": list(range(len(rows))),
-            "ticktext": [f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows],
-            "showgrid": False,
-            "ticks": "",
-        },
+        yaxis=line_axis([f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows]),
     )
     return figure
 
@@ -132,40 +108,21 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
     changed |= {row["other"]: row["other_changed"] for row in rows}
     names = sorted(changed, key=lambda name: (-changed[name], name))[:most]
     pairs = {(row["column"], row["other"]): row for row in rows} | {(row["other"], row["column"]): row for row in rows}
-    z: list[list[float | None]] = []
-    words: list[list[str]] = []
-    for column in names:
-        line, texts = [], []
-        for other in names:
-            pair = pairs.get((column, other))
-            line.append(None if pair is None else pair["likeness"])
-            texts.append("" if pair is None else _pair_text(pair))
-        z.append(line)
-        words.append(texts)
+    cells = [[pairs.get((column, other)) for other in names] for column in names]
     labels = [theme.label(name, 24) for name in names]
-    largest = max((share for line in z for share in line if share), default=1.0)
+    largest = max((pair["likeness"] for line in cells for pair in line if pair and pair["likeness"]), default=1.0)
     step = next(step for step in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if largest <= 6 * step)
-    trace = go.Heatmap(
-        x=labels,
-        y=labels,
-        z=z,
-        text=words,
-        customdata=[[[column, other] if (column, other) in pairs else None for other in names] for column in names],
-        hovertemplate="%{text}<extra></extra>",
-        hoverongaps=False,
-        colorscale=theme.SCALE,
-        zmin=0,
-        zmax=largest,
-        xgap=1,
-        ygap=1,
-        colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12, "outlinewidth": 0}
-        | {"tickformat": ".1~%", "tick0": 0, "dtick": step},
-    )
-    return theme.figure(
+    return heatmap(
+        labels,
+        labels,
+        [[pair and pair["likeness"] for pair in line] for line in cells],
+        [["" if pair is None else _pair_text(pair) for pair in line] for line in cells],
         height=_ROW * max(4, len(names)) + 170,
-        traces=[trace],
-        xaxis={"type": "category", "showgrid": False, "ticks": "", "tickangle": -40},
-        yaxis={"type": "category", "showgrid": False, "ticks": "", "autorange": "reversed"},
+        largest=largest,
+        bar={"title": "share", "tickformat": ".1~%", "tick0": 0, "dtick": step},
+        xaxis={"tickangle": -40},
+        yaxis={"autorange": "reversed"},
+        customdata=[[[column, other] if (column, other) in pairs else None for other in names] for column in names],
     )
 
 
@@ -203,37 +160,30 @@ def bits(masks: Sequence[Any]) -> go.Figure:
             ]
         )
     steps = len(_COLOURS)
-    scale = [[edge / steps, colour] for at, colour in enumerate(_COLOURS) for edge in (at, at + 1)]
-    trace = go.Heatmap(
-        x=list(range(len(runs))),
-        y=[f"{theme.label(mask.mask, 20)}  {count(mask.changes)}×" for mask in masks],
-        z=z,
-        text=marks,
+    return heatmap(
+        list(range(len(runs))),
+        [f"{theme.label(mask.mask, 20)}  {count(mask.changes)}×" for mask in masks],
+        z,
+        marks,
+        height=(_ROW + 4) * max(2, len(masks)) + 190,
+        largest=steps - 0.5,
+        bar={"title": ""},
+        xaxis={
+            **line_axis([f"{a} to {b}" if b > a else _tick(a, names.get(a)) for a, b in runs]),
+            "type": "-",
+            "tickangle": -60,
+            "side": "top",
+        },
+        yaxis={"autorange": "reversed"},
+        zmin=-0.5,
         customdata=words,
         texttemplate="%{text}",
         textfont={"color": theme.ON_MARK},
         hovertemplate="%{customdata}<extra></extra>",
-        colorscale=scale,
-        zmin=-0.5,
-        zmax=steps - 0.5,
+        colorscale=[[edge / steps, colour] for at, colour in enumerate(_COLOURS) for edge in (at, at + 1)],
         showscale=False,
-        xgap=1,
         ygap=2,
-    )
-    return theme.figure(
-        height=(_ROW + 4) * max(2, len(masks)) + 190,
-        traces=[trace],
-        xaxis={
-            "tickvals": list(range(len(runs))),
-            "ticktext": [f"{a} to {b}" if b > a else _tick(a, names.get(a)) for a, b in runs],
-            "tickangle": -60,
-            "side": "top",
-            "showgrid": False,
-            "ticks": "",
-        },
-        yaxis={"type": "category", "showgrid": False, "ticks": "", "autorange": "reversed"},
-        margin={"l": 12, "r": 16, "t": 12, "b": 12},
-    )
+    ).update_layout(margin={"t": 12})
 
 
 def _runs(width: int, are_set: set[int]) -> list[tuple[int, int]]:

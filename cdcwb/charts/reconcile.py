@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -9,9 +10,10 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.charts.traces import add_bars, add_bins, add_markers, date_axis, line_axis, on_axis
 from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, axis_of, micros
-from cdcwb.words import count, duration, local, moment, plural, zone_name
+from cdcwb.words import count, duration, moment, plural
 
 __all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]
 
@@ -47,7 +49,7 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
     numbers = [start, *(number for _, number in steps)]
     numbers.append(numbers[-1])
     trace = go.Scatter(
-        x=[local(end).isoformat(sep=" ") for end in ends],
+        x=[on_axis(end) for end in ends],
         y=numbers,
         mode="lines",
         line={"shape": "hv", "color": theme.SAFE[6], "width": 2},
@@ -57,7 +59,7 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
     figure = theme.figure(
         height=300,
         traces=[trace],
-        xaxis={"type": "date", "title": {"text": f"time of the commit ({zone_name()})"}},
+        xaxis=date_axis("time of the commit"),
         yaxis=theme.counts(max(numbers), "rows"),
     )
     theme.limit_time(figure, axis_of([micros(end) for end, _ in steps]), "step")
@@ -72,10 +74,7 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
     and ``differences`` (``column``, ``told``: the change in words).
     """
     timed = [change for change in changes if change["at"] is not None]
-    written: dict[str, int] = {}
-    for change in timed:
-        for difference in change["differences"]:
-            written[difference["column"]] = written.get(difference["column"], 0) + 1
+    written = Counter(difference["column"] for change in timed for difference in change["differences"])
     names = sorted(written, key=lambda name: (-written[name], name))[:MOST_ROWS]
     places = {name: number for number, name in enumerate(names)}
     figure = theme.figure(height=_ROW * max(3, len(names)) + 120)
@@ -88,19 +87,19 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             if not points:
                 continue
             symbol = _SYMBOLS.get(operation, "diamond")
-            figure.add_scatter(
-                mode="markers",
-                name=f"{look.title}, rolled back or undone" if back else look.title,
-                ids=theme.records_of(change for change, _ in points),
-                x=[local(change["at"]).isoformat(sep=" ") for change, _ in points],
-                y=[0 if difference is None else places[difference["column"]] for _, difference in points],
-                marker={
-                    "symbol": f"{symbol}-open" if back else symbol,
-                    "color": look.edge if back else look.colour,
-                    "size": 10,
-                    "line": {"color": look.edge, "width": 1},
-                },
-                customdata=[
+            marker: dict[str, Any] = {
+                "symbol": f"{symbol}-open" if back else symbol,
+                "color": look.edge if back else look.colour,
+            }
+            marker |= {"size": 10, "line": {"color": look.edge, "width": 1}}
+            add_markers(
+                figure,
+                f"{look.title}, rolled back or undone" if back else look.title,
+                [change for change, _ in points],
+                [on_axis(change["at"]) for change, _ in points],
+                [0 if difference is None else places[difference["column"]] for _, difference in points],
+                marker,
+                [
                     [
                         moment(change["at"]),
                         theme.label(change["outcome"]),
@@ -108,18 +107,12 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
                     ]
                     for change, difference in points
                 ],
-                hovertemplate=f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}"
-                "<extra></extra>",
+                f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}",
             )
-    figure.update_layout(
-        showlegend=True,
-        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
-        yaxis={
-            "tickvals": list(range(len(names))),
-            "ticktext": [f"{theme.label(name, 30)}  {count(written[name])}" for name in names],
-            "range": [-0.7, max(len(names), 2) - 0.3],
-        },
-    )
+    lines = [f"{theme.label(name, 30)}  {count(written[name])}" for name in names]
+    height = [-0.7, max(len(names), 2) - 0.3]
+    yaxis = line_axis(lines, range=height, showgrid=True, ticks="outside")
+    figure.update_layout(showlegend=True, xaxis=date_axis(), yaxis=yaxis)
     theme.limit_time(figure, axis_of([micros(change["at"]) for change in timed]), "change")
     return figure
 
@@ -134,35 +127,18 @@ def difference_rates(records: Iterable[Record]) -> go.Figure:
     Records: ``table``, ``column``, ``different``, ``compared`` (int), ``rate`` (0 to 1).
     """
     rows = sorted(records, key=lambda row: (row["rate"], row["table"], row["column"]))[-MOST_ROWS:]
-    trace = go.Bar(
-        orientation="h",
-        x=[row["rate"] for row in rows],
-        y=list(range(len(rows))),
-        marker=KINDS["different"].bar(),
-        customdata=[
-            [theme.label(f"{row['table']}.{row['column']}"), count(row["different"]), plural(row["compared"], "change")]
-            for row in rows
-        ],
-        hovertemplate="%{customdata[0]}<br>differs in %{customdata[1]} of %{customdata[2]}<extra></extra>",
-    )
-    return theme.figure(
-        height=_ROW * max(2, len(rows)) + 110,
-        traces=[trace],
-        bargap=0.3,
-        xaxis={
-            "title": {"text": "share of the matched changes that differ in the column"},
-            "rangemode": "tozero",
-            "tickformat": ".2~%",
-        },
-        yaxis={
-            "tickvals": list(range(len(rows))),
-            "ticktext": [
-                f"{theme.label(row['table'] + '.' + row['column'], 40)}  {count(row['different'])}" for row in rows
-            ],
-            "showgrid": False,
-            "ticks": "",
-        },
-    )
+    names = [f"{row['table']}.{row['column']}" for row in rows]
+    texts = [
+        [theme.label(name), count(row["different"]), plural(row["compared"], "change")]
+        for name, row in zip(names, rows, strict=True)
+    ]
+    figure = theme.figure(height=_ROW * max(2, len(rows)) + 110, bargap=0.3, showlegend=False)
+    hover = "%{customdata[0]}<br>differs in %{customdata[1]} of %{customdata[2]}"
+    add_bars(figure, KINDS["different"], "different", range(len(rows)), [row["rate"] for row in rows], texts, hover)
+    labels = [f"{theme.label(name, 40)}  {count(row['different'])}" for name, row in zip(names, rows, strict=True)]
+    title = {"text": "share of the matched changes that differ in the column"}
+    figure.update_layout(xaxis={"title": title, "rangemode": "tozero", "tickformat": ".2~%"}, yaxis=line_axis(labels))
+    return figure
 
 
 def delays(records: Sequence[Record]) -> go.Figure:
@@ -182,20 +158,13 @@ def delays(records: Sequence[Record]) -> go.Figure:
         figure.add_bar(
             name=title,
             x=list(range(len(records))),
-            y=theme.lengths(numbers),
+            y=[number or None for number in numbers],
             marker=look.bar(),
             customdata=[[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)],
             hovertemplate="%{customdata[0]} " + title + "<br>%{customdata[1]}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={
-            "tickvals": list(range(len(records))),
-            "ticktext": labels,
-            "tickangle": -40,
-            "title": {"text": "time in the target minus time in the source"},
-            "showgrid": False,
-            "ticks": "",
-        },
+        xaxis=line_axis(labels, tickangle=-40, title={"text": "time in the target minus time in the source"}),
         yaxis=theme.counts(max((row["changes"] for row in records), default=0), "matched changes"),
     )
     return figure
@@ -228,28 +197,13 @@ def differences_over_time(
     width = timedelta(microseconds=width_us)
     figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True)
     for name, look in KINDS.items():
-        nonzero = [row for row in records if row[name]]
-        if not nonzero:
-            continue
-        figure.add_bar(
-            name=look.title,
-            x=[local(row["began_at"] + width / 2).isoformat(sep=" ") for row in nonzero],
-            y=[row[name] for row in nonzero],
-            width=width_us / 1000,
-            marker=look.bar(),
-            customdata=[[plural(row[name], "change"), moment(row["began_at"])] for row in nonzero],
-            hovertemplate="%{customdata[0]} "
-            + look.title
-            + f"<br>from %{{customdata[1]}} for {duration(width_us)}<extra></extra>",
-        )
+        bins = [(row["began_at"], row[name]) for row in records if row[name]]
+        if bins:
+            hover = f"%{{customdata[0]}} {look.title}<br>from %{{customdata[1]}} for {duration(width_us)}"
+            add_bins(figure, look, look.title, bins, width_us, hover)
     most = max((sum(row[name] for name in KINDS) for row in records), default=0)
     figure.update_layout(
-        xaxis={
-            "type": "date",
-            "title": {"text": f"time of the commit ({zone_name()})"},
-            "range": [local(first).isoformat(sep=" "), local(last + width).isoformat(sep=" ")],
-            "showgrid": False,
-        },
+        xaxis=date_axis("time of the commit", range=[on_axis(first), on_axis(last + width)], showgrid=False),
         yaxis=theme.counts(most, "changes"),
     )
     theme.limit_time(figure, axis, "change")

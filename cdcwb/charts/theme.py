@@ -37,7 +37,6 @@ __all__ = [
     "domains",
     "figure",
     "label",
-    "lengths",
     "limit_time",
     "look",
     "nice_ticks",
@@ -231,11 +230,6 @@ def whole_step(largest: int) -> dict[str, Any]:
 def counts(largest: int, title: str) -> dict[str, Any]:
     """An axis of counts, from 0 to ``largest``: ticks are whole numbers."""
     return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",~f", **whole_step(largest)}
-
-
-def lengths(numbers: Iterable[int]) -> list[int | None]:
-    """The lengths of bars. A bar of length 0 is not drawn, because it would have an outline."""
-    return [number or None for number in numbers]
 
 
 def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:

@@ -33,6 +33,7 @@ from cdcwb.charts.spans import (
     whole_seconds,
 )
 from cdcwb.charts.theme import label
+from cdcwb.charts.traces import date_axis, known_first, line_axis, no_content, on_axis
 from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
@@ -128,15 +129,14 @@ def timeline(
     if not named:
         figure.update_traces(ids=None)
     if not rows:
-        figure.add_annotation(text="no transactions", showarrow=False, font={"color": theme.MUTED, "size": 14})
-        figure.update_xaxes(visible=False).update_yaxes(visible=False)
+        no_content(figure, "no transactions")
     return figure
 
 
 def _draw_time(
     figure: go.Figure, spans: list[TransactionBar], domain: list[float], lanes: int, axis: TimeAxis | None
 ) -> None:
-    _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: _text(time_of(int(x))))
+    _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: on_axis(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
     shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
@@ -156,8 +156,7 @@ def _draw_density(
     figure: go.Figure, density: Mapping[str, tuple[int, Sequence[tuple[int, int]]]], width: int, domain: list[float]
 ) -> None:
     """A row for each outcome with the number of all its transactions in each bin; one is as visible as many."""
-    outcomes = [outcome for outcome in theme.OUTCOMES if outcome in density]
-    outcomes += [outcome for outcome in density if outcome not in outcomes]
+    outcomes = [outcome or "" for outcome in known_first(theme.OUTCOMES, density)]
     for row, outcome in enumerate(outcomes):
         look, bins = theme.look(theme.OUTCOMES, outcome or None), density[outcome][1]
         most = max((number for _, number in bins), default=1)
@@ -165,7 +164,7 @@ def _draw_density(
             orientation="h",
             name=look.title,
             showlegend=False,
-            base=[_text(time_of(begin)) for begin, _ in bins],
+            base=[on_axis(time_of(begin)) for begin, _ in bins],
             x=[width / 1000] * len(bins),
             y=[row] * len(bins),
             width=_BAR,
@@ -182,18 +181,8 @@ def _draw_density(
     titles = [
         f"{theme.look(theme.OUTCOMES, outcome or None).title}  {count(density[outcome][0])}" for outcome in outcomes
     ]
-    figure.update_layout(
-        yaxis3={
-            "domain": domain,
-            "range": [len(outcomes) - 0.5, -0.5],
-            "fixedrange": True,
-            "tickvals": [*range(len(outcomes))],
-            "ticktext": titles,
-            "ticks": "",
-            "showgrid": False,
-            "anchor": "x",
-        }
-    )
+    lines = {"domain": domain, "range": [len(outcomes) - 0.5, -0.5], "fixedrange": True, "anchor": "x"}
+    figure.update_layout(yaxis3=line_axis(titles, **lines))
     figure.layout.xaxis.anchor = "y3"  # ticks and title are below the rows
 
 
@@ -260,12 +249,8 @@ def _draw(
     """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
-    known = [o.value for o in Outcome]
-    outcomes = sorted(
-        {s.record["outcome"] or "" for s in spans}, key=lambda o: (known.index(o) if o in known else len(known), o)
-    )
     has_room = max(s.lane for s in spans) < _PATTERNED
-    for outcome in outcomes:
+    for outcome in known_first(theme.OUTCOMES, (s.record["outcome"] or "" for s in spans)):
         spans_of_outcome = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
         group = f"outcome {look.title}"
@@ -324,10 +309,6 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
         "title": {"text": "transactions", "standoff": 4},
         "anchor": anchor,
     }
-
-
-def _text(time: datetime) -> str:
-    return local(time).isoformat(sep=" ", timespec="microseconds")
 
 
 # --- hover ------------------------------------------------------------------------------------------------------------
@@ -439,7 +420,7 @@ def concurrency(
     figure = theme.figure(height=240, hovermode="x", showlegend=False)
     figure.add_scatter(
         mode="lines",
-        x=[_text(row["at"]) for row in rows],
+        x=[on_axis(row["at"]) for row in rows],
         y=[row["open"] for row in rows],
         line={"shape": "hv", "color": line, "width": 1.5},
         fill="tozeroy",
@@ -449,7 +430,7 @@ def concurrency(
     if at is not None:
         figure.add_scatter(
             mode="markers+text",
-            x=[_text(at)],
+            x=[on_axis(at)],
             y=[most],
             text=[f"most: {count(most)}"],
             textposition="top right",
@@ -458,7 +439,7 @@ def concurrency(
             hovertemplate=f"{plural(most, 'transaction')} concurrent, the maximum<br>from {moment(at)}<extra></extra>",
         )
     figure.update_layout(
-        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
+        xaxis=date_axis(),
         yaxis=theme.counts(most, "open transactions") | {"range": [0, most * 1.18 + 0.2]},
     )
     theme.limit_time(figure, axis, "begin or end")

@@ -69,7 +69,7 @@ def test_what_has_no_words_stands_under_its_own_escaped_name() -> None:
         {},
         "change",
     )
-    assert list(figure.layout.yaxis.ticktext) == ["&lt;b&gt;x  1", "none  1"]
+    assert list(figure.layout.yaxis.ticktext) == ["none  1", "&lt;b&gt;x  1"]  # from the bottom
     assert [trace.name for trace in figure.data] == ["left out (1)", "&lt;i&gt; (1)"]
     assert figure.data[0].customdata[0][1] == "1 of 1 change"
 

@@ -21,7 +21,7 @@ def cell(place: int, row: str, transactions: int) -> dict[str, Any]:
 
 
 def test_every_bin_between_the_first_and_the_last_has_its_column() -> None:
-    figure = charts.heatmap([cell(0, "under 1 s", 100), cell(3, "rolled back", 1)], ROWS, WIDTH)
+    figure = charts.begins([cell(0, "under 1 s", 100), cell(3, "rolled back", 1)], ROWS, WIDTH)
     (trace,) = figure.data
     assert list(trace.x) == [f"2025-03-23 10:57:{second:02}" for second in (5, 15, 25, 35)]
     assert list(trace.y) == ["under 1 s", "rolled back"]  # the empty row is left out
@@ -29,7 +29,7 @@ def test_every_bin_between_the_first_and_the_last_has_its_column() -> None:
 
 
 def test_colour_is_the_logarithm_and_the_hover_text_the_number() -> None:
-    (trace,) = charts.heatmap([cell(0, "under 1 s", 183_220)], ROWS, WIDTH).data
+    (trace,) = charts.begins([cell(0, "under 1 s", 183_220)], ROWS, WIDTH).data
     assert trace.z[0][0] == pytest.approx(math.log10(183_220))
     assert trace.text[0][0] == "183,220 transactions<br>under 1 s<br>began from 2025-03-23 10:57:00 UTC<br>for 10 s"
     assert list(trace.colorbar.ticktext) == [
@@ -43,7 +43,7 @@ def test_colour_is_the_logarithm_and_the_hover_text_the_number() -> None:
 
 
 def test_a_heatmap_of_nothing_is_empty() -> None:
-    (trace,) = charts.heatmap([], ROWS, WIDTH).data
+    (trace,) = charts.begins([], ROWS, WIDTH).data
     assert list(trace.x or []) == []
 
 

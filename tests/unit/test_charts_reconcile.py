@@ -18,7 +18,7 @@ def test_rows_over_time_are_steps_from_what_was_there_to_the_end() -> None:
     points = [(None, 3), (seconds(2), 5), (seconds(4), 4)]
     (trace,) = charts.rows_over_time(points, START, seconds(9)).data
     assert list(trace.y) == [3, 5, 4, 4]
-    assert list(trace.x)[::3] == ["2026-03-23 10:00:00", "2026-03-23 10:00:09"]
+    assert list(trace.x)[::3] == ["2026-03-23 10:00:00.000000", "2026-03-23 10:00:09.000000"]
     assert trace.line.shape == "hv"
     assert [words for words, _ in trace.customdata] == ["3 rows", "5 rows", "4 rows", "4 rows"]
 
@@ -87,5 +87,5 @@ def test_differences_are_stacked_over_the_whole_time() -> None:
     ]
     figure = charts.differences_over_time(rows, START, seconds(9), 1_000_000)
     assert {trace.name: list(trace.y) for trace in figure.data} == {"missing": [2, 1], "late": [1]}
-    assert list(figure.layout.xaxis.range) == ["2026-03-23 10:00:00", "2026-03-23 10:00:10"]
+    assert list(figure.layout.xaxis.range) == ["2026-03-23 10:00:00.000000", "2026-03-23 10:00:10.000000"]
     assert figure.layout.yaxis.dtick == 1

@@ -67,7 +67,7 @@ LIFE = [
 ]
 FIGURES: dict[str, Any] = {
     "changes": lambda: charts.done_over_time(BINS, SECOND, AXIS),
-    "transactions": lambda: charts.heatmap(BINS, ["a"], SECOND, AXIS),
+    "transactions": lambda: charts.begins(BINS, ["a"], SECOND, AXIS),
     "masks": lambda: charts.changed_over_time(CELLS, SECOND, AXIS),
     "concurrency": lambda: charts.concurrency(STEPS, 1, START, axis=AXIS),
     "differences": lambda: charts.differences_over_time(DIFFERENCES, BULK[0], FAR, SECOND, AXIS),
@@ -99,7 +99,7 @@ def test_all_charts_of_a_page_have_one_axis_of_time() -> None:
     axis = TimeAxis(BULK[0], BULK[-1])
     figures = [
         charts.done_over_time(BINS[:60], SECOND, axis),
-        charts.heatmap(BINS[5:50], ["a"], SECOND, axis),
+        charts.begins(BINS[5:50], ["a"], SECOND, axis),
         charts.changed_over_time(CELLS[:60], SECOND, axis),
         charts.concurrency(STEPS[:60], 1, START, axis=axis),
         charts.differences_over_time(DIFFERENCES[:60], BULK[0], BULK[-1], SECOND, axis),

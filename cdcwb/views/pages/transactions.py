@@ -203,7 +203,7 @@ class Transactions(Page):
         cells, width = ask.histogram(self.capture, axis, least_us=self.tick_us)
         heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
         answer.note(f"All {plural(total, 'transaction')} by the time of their begin:")
-        answer.chart(charts.heatmap(cells, ask.BANDS, width, axis), cells, heads)
+        answer.chart(charts.begins(cells, ask.BANDS, width, axis), cells, heads)
         begun = sum(cell["transactions"] for cell in cells)
         if begun < total:
             answer.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")

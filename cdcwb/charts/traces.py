@@ -1,0 +1,140 @@
+"""What several charts draw: bars by row and by time, heatmaps, markers, and their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import plotly.graph_objects as go
+
+from cdcwb.charts import theme
+from cdcwb.charts.theme import Look
+from cdcwb.words import local, moment, plural, zone_name
+
+__all__ = [
+    "add_bars",
+    "add_bins",
+    "add_markers",
+    "date_axis",
+    "heatmap",
+    "known_first",
+    "line_axis",
+    "no_content",
+    "on_axis",
+]
+
+_COLUMNS: Final = {"type": "category", "showgrid": False, "ticks": ""}
+
+
+def known_first(looks: Mapping[str, Look], names: Iterable[str | None]) -> list[str | None]:
+    """Different names in the order of their looks, then those without a look by name."""
+    known = list(looks)
+    return sorted(set(names), key=lambda name: (known.index(name) if name in known else len(known), name or ""))
+
+
+def on_axis(time: datetime) -> str:
+    """A time as a coordinate."""
+    return local(time).isoformat(sep=" ", timespec="microseconds")
+
+
+def date_axis(title: str = "time", **more: Any) -> dict[str, Any]:
+    """An axis of times, with the zone in its title."""
+    return {"type": "date", "title": {"text": f"{title} ({zone_name()})"}, **more}
+
+
+def line_axis(labels: Sequence[str], **more: Any) -> dict[str, Any]:
+    """An axis of lines or columns with these labels, from 0."""
+    return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "showgrid": False, "ticks": ""} | more
+
+
+def add_bars(
+    figure: go.Figure,
+    look: Look,
+    name: str,
+    lines: Sequence[int],
+    numbers: Iterable[float],
+    texts: Sequence[Sequence[str]],
+    hover: str,
+) -> None:
+    """A horizontal bar on each of some lines. ``hover`` is plotly's template over the ``texts`` of each bar."""
+    figure.add_bar(
+        orientation="h",
+        name=name,
+        x=[number or None for number in numbers],  # a bar of length 0 would have an outline
+        y=list(lines),
+        marker=look.bar(),
+        customdata=texts,
+        hovertemplate=f"{hover}<extra></extra>",
+    )
+
+
+def add_bins(
+    figure: go.Figure, look: Look, name: str, bins: Iterable[tuple[datetime, int]], width_us: int, hover: str
+) -> None:
+    """A bar for each bin of ``width_us`` microseconds: its begin and its number of changes. ``hover`` is plotly's
+    template over the number in words and the begin."""
+    shown = list(bins)
+    half = timedelta(microseconds=width_us) / 2
+    figure.add_bar(
+        name=name,
+        x=[on_axis(begin + half) for begin, _ in shown],
+        y=[number for _, number in shown],
+        width=width_us / 1000,
+        marker=look.bar(),
+        customdata=[[plural(number, "change"), moment(begin)] for begin, number in shown],
+        hovertemplate=f"{hover}<extra></extra>",
+    )
+
+
+def add_markers(
+    figure: go.Figure,
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    x: Sequence[Any],
+    y: Sequence[float],
+    marker: Mapping[str, Any],
+    texts: Sequence[Sequence[str]],
+    hover: str,
+    **more: Any,
+) -> None:
+    """A marker for each row, which leads to its record. ``hover`` is plotly's template over the ``texts`` of each."""
+    figure.add_scatter(
+        mode=more.pop("mode", "markers"),
+        name=name,
+        ids=theme.records_of(rows),
+        x=list(x),
+        y=list(y),
+        marker={"line": {"color": theme.INK, "width": 1}, **marker},
+        customdata=texts,
+        hovertemplate=f"{hover}<extra></extra>",
+        **more,
+    )
+
+
+def heatmap(
+    x: Sequence[Any],
+    labels: Sequence[str],
+    z: Sequence[Sequence[Any]],
+    words: Sequence[Sequence[str]],
+    height: int,
+    largest: float,
+    bar: Mapping[str, Any],
+    xaxis: Mapping[str, Any] | None = None,
+    yaxis: Mapping[str, Any] | None = None,
+    **trace: Any,
+) -> go.Figure:
+    """Cells in colours from 0 to ``largest``, a line for each label; ``words`` are their hover texts, ``bar`` the
+    options of the colour bar, whose ``title`` is a text."""
+    colourbar = {**bar, "title": {"text": bar["title"], "side": "right"}, "thickness": 12, "outlinewidth": 0}
+    cells = {"xgap": 1, "ygap": 1, "hoverongaps": False, "hovertemplate": "%{text}<extra></extra>"}
+    cells |= {"zmin": 0, "zmax": largest, "colorscale": theme.SCALE, "colorbar": colourbar}
+    drawn = go.Heatmap(x=x, y=labels, z=z, text=words, **cells | trace)
+    across = {"showgrid": False, **xaxis} if xaxis and "type" in xaxis else {**_COLUMNS, **(xaxis or {})}
+    return theme.figure(height, [drawn], xaxis=across, yaxis={**_COLUMNS, **(yaxis or {})})
+
+
+def no_content(figure: go.Figure, text: str) -> None:
+    """Makes a figure one sentence without axes."""
+    figure.add_annotation(text=text, showarrow=False, font={"color": theme.MUTED, "size": 14})
+    figure.update_xaxes(visible=False).update_yaxes(visible=False)
