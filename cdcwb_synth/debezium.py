@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, Rules, option, same
@@ -443,7 +443,7 @@ class DebeziumEncoder(Encoder[_Table]):
             transaction.commit_position, transaction.completeness = position, "complete"
             transaction.committed_at = transaction.ended_at = committed
         counts: dict[str, int] = {}
-        for number, (change, entry) in enumerate(zip(item.changes, entries, strict=True), 1):
+        for change, entry, number in delivered(zip(item.changes, entries, range(1, len(entries) + 1), strict=True)):
             topic = self.tables[change.version].topic
             counts[topic] = counts.get(topic, 0) + 1
             identifier = f"{name}:{entry.lsn}" if entry.lsn else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -12,9 +13,21 @@ from cdcwb_synth.parts import Part
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["Encoder", "EncoderContext"]
+__all__ = ["Encoder", "EncoderContext", "delivered"]
 
 Table = TypeVar("Table")
+
+
+def delivered(steps: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """What is done for the changes of a transaction, in the order of their delivery: a late one follows the next."""
+    late: list[tuple[Any, ...]] = []
+    for step in steps:
+        if step[0].is_late:
+            late.append(step)
+            continue
+        yield step
+        yield from late
+        late = []
 
 
 @dataclass(frozen=True, slots=True)

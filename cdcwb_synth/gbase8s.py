@@ -11,7 +11,7 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -338,6 +338,8 @@ class GBase8sEncoder(Encoder[_Table]):
         self._savepoints: dict[tuple[int, int], int] = {}  # (ordinal, number): sequence number
         self._waiting: deque[tuple[dict[str, Any], list[int], int, int, Transaction]] = deque()  # changes
         self._half: tuple[SourceTransaction, Callable[[], None]] | None = None  # of an update, still to be written
+        self._late: tuple[Change, list[int]] | None = None  # with the positions of its records
+        self._positions: list[int] = []  # of the next records, if they are late
         self._stream = ByteFile(capture.folder / "stream", "none")
         self._starts = array("q")
         self._owners = array("i")  # index into the truth's transactions, -1: none
@@ -353,6 +355,9 @@ class GBase8sEncoder(Encoder[_Table]):
             case Schema():
                 self.tables.setdefault(event.version, _Table(event.version, self.options))
                 self._schema(event.version)
+            case Change(is_late=True):
+                rows = [self.tables[event.version].row(row or ())[0] for row in (event.before, event.after)]
+                self._late = replace(event, is_late=False), [self._log.take(_ROW.size + len(row)) for row in rows]
             case Change():
                 self._change(event, self.tables[event.version])
             case Step():
@@ -364,6 +369,9 @@ class GBase8sEncoder(Encoder[_Table]):
                 self._put(202, -1, int(what == "fatal"), code)
         if half is not None:
             half[1]()
+        if self._late is not None and isinstance(event, Change) and not event.is_late:
+            (late, self._positions), self._late = self._late, None
+            self.write(late, done)
 
     def finish(self) -> None:
         """Writes what is still held back, the files, and the tables' names."""
@@ -464,7 +472,7 @@ class GBase8sEncoder(Encoder[_Table]):
                 self.truth.change(ready, locations, None, transaction, head=numbers.index(head))
 
         put(*first)
-        if second and self.rng.random() < self.options.split_updates:
+        if second and not self._positions and self.rng.random() < self.options.split_updates:
             self._half = (source, lambda: put(*second[0]))
         elif second:
             put(*second[0])
@@ -476,7 +484,7 @@ class GBase8sEncoder(Encoder[_Table]):
         headers and the text of the row."""
         payload, sizes, image = (b"", [], None) if row is None else table.row(row)
         header = _HEADERS[number].size if row is None else _ROW.size + table.words.size
-        sequence = self._log.take(header + len(payload))
+        sequence = self._positions.pop(0) if self._positions else self._log.take(header + len(payload))
         owner = self._open_at(source, sequence).truth.number
         fields = (header, len(payload), _SCHEME, number, sequence, source.number, table.label)
         texts = [*map(str, fields)]

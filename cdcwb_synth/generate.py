@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from cdcwb_synth.breaks import Breaks
 from cdcwb_synth.debezium import DebeziumEncoder, DebeziumOptions
 from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions
@@ -153,16 +155,19 @@ def _write(format: str, part: Part, options: Any, folder: Path, on_progress: Pro
         (folder / name).mkdir()
     with _rare_collections():
         loaded = getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0)
-        workload = Workload(options, part.changes, part.own_seed, loaded=loaded, part=part)
+        begin = partial(Workload, options, part.changes, part.own_seed, loaded=loaded, part=part)
+        workload, breaks = begin(), Breaks(options, part.own_seed, begin)
         with closing(Truth(format, folder / "truth")) as truth:
             encoder = _GENERATORS[format][1](EncoderContext(options, part.own_seed, part.changes, folder, part, truth))
-            story = workload.events() if format == "gbase8s" else workload.history()
+            events = breaks.events(workload.events())
+            story = events if format == "gbase8s" else workload.history(events)
             for number, item in enumerate(story):
                 encoder.write(item, workload.done)
                 if on_progress is not None and number % 5_000 == 0:
                     on_progress(workload.done, part.changes)
             encoder.finish()
             truth.write()
+        breaks.write(folder / "truth")
     if on_progress is not None:
         on_progress(part.changes, part.changes)
     return {

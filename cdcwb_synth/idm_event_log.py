@@ -87,7 +87,7 @@ class EventLogOptions(Options):
 
 class LogRow(dict[str, str | None]):
     """A row: its columns as text (None: NULL), and ``time``, what event_time says in microseconds since 1970 (None:
-    nothing). ``place`` is known when it is written."""
+    nothing). ``is_late``: it is written after the next statement. ``location`` is known when it is written."""
 
     def __init__(
         self, event_type: int, table_name: str, table_key: str, column_name: str | None = None,
@@ -98,6 +98,7 @@ class LogRow(dict[str, str | None]):
             perpetrator=None, table_name=table_name, column_name=column_name, old_value=old_value, new_value=new_value,
         )  # fmt: skip
         self.time: int | None = None
+        self.is_late = False
         self.location = NOWHERE
 
     @property
@@ -382,6 +383,7 @@ class EventLogEncoder(Encoder[_Watched]):
         self._contents: dict[int, dict[tuple[str, ...], tuple[int, Row]]] = {}  # version and row by key, by table
         self._held: Statement = []
         self._rows: list[LogRow] = []
+        self._late: Statement = []
         self._ids: list[str] = []
         self._next = 1 + self.part.numbers(_RECORDS)
         self._is_excel = options.container == "xlsx"  # has neither empty texts nor control characters
@@ -414,6 +416,8 @@ class EventLogEncoder(Encoder[_Watched]):
         rows = _fire(watched, change.before, change.after, self.rng)
         if rows:
             self._dress(rows, change.at)
+            for row in rows:
+                row.is_late = change.is_late
             self._queue(rows)
 
     def _dress(self, rows: Statement, at: datetime) -> None:
@@ -463,7 +467,10 @@ class EventLogEncoder(Encoder[_Watched]):
                     row |= {name: row[name] or None for name in COLUMNS}
             else:
                 self._ids.append(record)
-            self._rows.append(row)
+            (self._late if row.is_late else self._rows).append(row)
+        if not any(row.is_late for row in rows):
+            self._rows += self._late
+            self._late = []
 
     def finish(self) -> None:
         """Writes everything."""

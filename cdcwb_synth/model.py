@@ -12,8 +12,8 @@ from typing import Final, Literal
 import pyarrow as pa
 
 __all__ = [
-    "CHANGES", "COLUMN", "SOURCE_EVENT", "TABLE_VERSIONS", "TRANSACTIONS", "Completeness", "Operation", "Outcome",
-    "SynthError",
+    "BREAKS", "CHANGES", "COLUMN", "SOURCE_EVENT", "TABLE_VERSIONS", "TRANSACTIONS", "Completeness", "Operation",
+    "Outcome", "SynthError",
 ]  # fmt: skip
 
 
@@ -86,6 +86,12 @@ TRANSACTIONS: Final = pa.schema(
 )
 """One row per transaction; ``changes`` counts logical changes by operation, undone ones included, ``tables`` are in
 name order, ``bytes`` is the sum of the lengths of its records."""
+
+BREAKS: Final = pa.schema(
+    _fields("kind text, table text, key map, position text, file text, file_index int, offset bigint")
+)
+"""One row per break that was asked for and that the images of the capture show, in capture order: its kind (gap,
+repeat, late, revived, phantom), and the record that contradicts the changes of its row before it."""
 
 TABLE_VERSIONS: Final = pa.schema(
     _fields(

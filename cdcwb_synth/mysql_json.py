@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.files import ENDINGS, ByteFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, option, same
@@ -45,6 +45,8 @@ class MaxwellOptions(Options):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanalOptions(Options):
     """What happens; Canal writes it in one way."""
+
+    late: int = same("late", high=0)  # nothing but their order gives the position of messages
 
 
 class _JsonEncoder(Encoder[dict[str, str]]):
@@ -155,8 +157,8 @@ class MaxwellEncoder(_JsonEncoder):
         xid = 40_000 + item.ordinal + self.part.numbers(1)
         made = Transaction(str(xid), completeness="complete" if len(ready) > 1 else "unknown")
         transaction = self.truth.transaction(made)
-        for number, change in enumerate(ready, 1):
-            written, position = self._position()
+        steps = ((one, at, self._position()) for at, one in enumerate(ready, 1))
+        for change, number, (written, position) in delivered(steps):
             is_last = number == len(ready)
             end = {"commit": True} if is_last else {"xoffset": number - 1}
             kind = str(change.operation).lower()

@@ -12,7 +12,10 @@ from typing import Any, Final, Self
 from cdcwb_synth.catalogue import KINDS
 from cdcwb_synth.model import SynthError
 
-__all__ = ["Options", "Rules", "described", "listed", "nearest", "option", "same", "unlisted"]
+__all__ = ["BREAKS", "Options", "Rules", "described", "listed", "nearest", "option", "same", "unlisted"]
+
+BREAKS: Final = {"lost": "gap", "repeated": "repeat", "late": "late", "revived": "revived", "phantom": "phantom"}
+"""What the options that count breaks lead to."""
 
 Rules = list[tuple[Any, str]]
 """Whether something is wrong with values that are each allowed, and the sentence for it."""
@@ -49,6 +52,11 @@ class Options:
         f"kinds of schema changes, in turn: any of {', '.join(KINDS)}; empty: each table adds, widens and drops one",
     )
     truncates: int = option(1, "truncated tables", 0, 10_000_000)
+    lost: int = option(0, "updates that are missing, each followed by one of its row", 0, 10_000)
+    repeated: int = option(0, "updates that come a second time", 0, 10_000)
+    late: int = option(0, "updates that come after the next one of their row", 0, 10_000)
+    revived: int = option(0, "deletes that an update of their row follows", 0, 10_000)
+    phantom: int = option(0, "deletes that a delete of their row follows, with other values", 0, 10_000)
     rate: float = option(200.0, "mean changes per second", 0.001, 1e6)
     start: str = option("2025-03-23T08:00:00Z", "time of the first event, ISO 8601")
     compression: str = option(

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from cdcwb_synth import model
 from cdcwb_synth.model import SynthError
+from cdcwb_synth.options import BREAKS
 from cdcwb_synth.truth import natural_key
 
 __all__ = ["WHOLE", "Part", "Run", "write_parts"]
@@ -109,6 +110,8 @@ def _parts_of(options: Any, changes: int, seed: int, part_changes: int) -> Itera
 
     Raises SynthError for more changes than keys of 32 bits allow, and where the last part would be after the year
     9000."""
+    if any(getattr(options, name) for name in BREAKS):
+        raise SynthError(f"a capture in parts has no breaks, so {', '.join(BREAKS)} are 0")
     if changes > _MOST:
         raise SynthError(f"a capture in parts has at most {_MOST:,} changes, not {changes:,}: keys have 32 bits")
     count = max(1, -(-changes // part_changes))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, option, same
@@ -117,7 +117,7 @@ class SqlServerCtEncoder(Encoder[_Instance]):
             return
         commit, at = self._lsn(), microseconds(item.at) // 1000 * 1000
         transaction = self.truth.transaction(Transaction(commit))
-        for command, (change, operation, lsn) in enumerate(steps, 1):
+        for change, operation, lsn, command in delivered((*step, command) for command, step in enumerate(steps, 1)):
             self._change(change, operation, transaction, lsn, command, at)
 
     def _change(

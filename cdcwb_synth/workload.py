@@ -8,7 +8,7 @@ seeded and streams: memory does not grow with the number of changes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, cycle, repeat
@@ -56,7 +56,9 @@ class Schema:
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
     """A row changes; None: there is no such row. A REFRESH is a row that was there before the capture began, and has no
-    transaction. ``is_reversed``: the source delivers the after image of an update first."""
+    transaction. ``is_reversed``: the source delivers the after image of an update first; ``is_late``: it delivers the
+    change after the next one of its transaction. ``number`` counts the changes of the workload from 1; 0: none of
+    them."""
 
     operation: Operation
     version: TableVersion
@@ -65,6 +67,8 @@ class Change:
     at: datetime
     transaction: SourceTransaction | None = None
     is_reversed: bool = False
+    is_late: bool = False
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,8 +205,8 @@ class Workload:
     which only gbase8s has charset, reversed_updates, missing_begins and errors.
 
     ``first`` are the first versions of the tables; ``loaded`` is how many rows every table has before anything happens.
-    ``part``: where keys and the numbers of transactions begin, and the latest time. Iterate over :meth:`events` or
-    :meth:`history` once. ``now`` is the time (UTC) of the latest event, ``done`` how many changes have happened.
+    ``part``: where keys and the numbers of transactions begin, and the latest time. Iterate over :meth:`events` once.
+    ``now`` is the time (UTC) of the latest event, ``done`` how many changes have happened.
     """
 
     def __init__(self, options: Options, changes: int, seed: int, *, loaded: int = 0, part: Part = WHOLE) -> None:
@@ -242,12 +246,13 @@ class Workload:
         random, count = self._value_rng.random, len(values)
         return lambda: edges.pop() if edges else values[int(random() * count)]
 
-    def history(self) -> Iterator[Schema | Change | Committed]:
+    @staticmethod
+    def history(events: Iterable[Event]) -> Iterator[Schema | Change | Committed]:
         """What products that deliver committed work only see: new versions of tables and rows of the full load as they
         come, and transactions in the order of their commits, without work that was taken back. Only the changes of
         transactions that are open are kept meanwhile."""
         active: dict[int, tuple[list[Change], dict[int, int]]] = {}  # changes, and how many there were at savepoints
-        for event in self.events():
+        for event in events:
             match event:
                 case Schema() | Change(transaction=None):
                     yield event
@@ -355,7 +360,7 @@ class Workload:
         one = self._begin()
         yield Step("begin", one.facts, self.now)
         self.done += 1
-        yield Change(Operation.TRUNCATE, state.version, None, None, self.now, one.facts)
+        yield Change(Operation.TRUNCATE, state.version, None, None, self.now, one.facts, number=self.done)
         is_rollback = self._rng.random() < 0.25
         if not is_rollback:
             for row in state.rows:
@@ -430,7 +435,7 @@ class Workload:
                 other = self._any(state.rows)
                 if other.owner is None:
                     state.remove(other)
-            return Change(Operation.INSERT, state.version, None, row.values, self.now, one.facts)
+            return Change(Operation.INSERT, state.version, None, row.values, self.now, one.facts, number=self.done)
         before, after, operation, is_reversed = state.current(row), None, Operation.DELETE, False
         one.touch(state, Operation.UPDATE if kind < options.update_share else operation, row)
         if kind < options.update_share:
@@ -439,7 +444,7 @@ class Workload:
             is_reversed = rng.random() < self._reversed
         else:
             state.remove(row)
-        return Change(operation, state.version, before, after, self.now, one.facts, is_reversed)
+        return Change(operation, state.version, before, after, self.now, one.facts, is_reversed, number=self.done)
 
     def _pick(self, state: _Table, transaction: SourceTransaction) -> _LiveRow | None:
         for _ in range(8 if state.rows else 0):

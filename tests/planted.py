@@ -86,7 +86,7 @@ def plant(folder: Path, changes: int, seed: int, each: int) -> Planted:
     made = synth.generate("gbase8s", changes=changes, seed=seed, to=folder / "source", files=2, **shared)
     options = KafkaOptions.parse({**shared, "refresh_rows": 0})
     workload = Workload(options, changes, seed)
-    story = [(item, workload.done) for item in workload.history()]
+    story = [(item, workload.done) for item in workload.history(workload.events())]
     planted = Planted(made / "capture", folder / "target" / "capture")
     story = _altered(story, random.Random(seed), each, planted)
     for name in ("capture", "truth"):

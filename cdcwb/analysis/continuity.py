@@ -67,7 +67,8 @@ VERSIONS: Final = pa.schema(
 )
 """The change of a row: ``before`` and ``after`` have a number for each column of an image, the hash of its name
 and that of its value. ``epoch`` is the number of TRUNCATEs before it. ``mark`` is the hash of its transaction, else of
-its position. An update that changes the key is the end of one row (``part`` 0) and the begin of another (1)."""
+its time or its position. An update that changes the key is the end of one row (``part`` 0) and the begin of
+another (1)."""
 
 _PAIR: Final = (("operation", pa.string()), *_PLACE)
 _FOUND: Final = pa.schema(
@@ -271,7 +272,7 @@ class _Versions:
         images = {name: self._hashed(rows[name], table, rows["table_version"]).take(numbers) for name in _IMAGES}
         ends, begins = pa.array(moved & (part == 0)), pa.array(moved & (part == 1))
         none = pa.scalar(None, pa.list_(pa.int64()))
-        mark = pc.coalesce(rows["transaction_id"], rows["position"])
+        mark = pc.coalesce(rows["transaction_id"], times(rows).cast(pa.int64()).cast(pa.string()), rows["position"])
         columns = {
             "table": table.take(numbers),
             "row_key": pc.if_else(rows["key"].is_valid().take(numbers), row_key, None),

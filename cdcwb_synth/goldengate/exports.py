@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from cdcwb_synth.encoder import EncoderContext
+from cdcwb_synth.encoder import EncoderContext, delivered
 from cdcwb_synth.goldengate.columns import Cell, Described
 from cdcwb_synth.goldengate.logdump import Output
 from cdcwb_synth.goldengate.trail import Image, Step
@@ -54,7 +54,7 @@ class Exports(Output):
         """A whole transaction, committed ``at`` some time."""
         transaction: Transaction | None = None
         if self._is_json:
-            for step in steps:
+            for (step,) in delivered((step,) for step in steps):
                 has_id = any(token.name == "TRANID" for token in step.records[step.head].tokens)
                 if has_id and transaction is None:
                     transaction = self.truth.transaction(Transaction(xid))

@@ -108,6 +108,7 @@ class GoldenGateOptions(Options):
             *Options.rules(self), *unlisted("switches", self.switches, SWITCHES),
             (not is_zone, f"zone {self.zone!r} is no time zone such as Europe/Berlin"),
             (self.unified_prefix == 3, "unified_prefix is 2 or 4"),
+            (self.late and self.form != "json", "records of a trail are where their position says, so late is 0"),
             (0 < self.long_varchars < 16, "long_varchars is 0, or at least 16"),
             (self.undo and not self.is_text, "only records of a trail show that they take another back, so undo is 0"),
             (self.form == "raw" and (self.style != "11g" or self.lobs), of_raw),

@@ -152,6 +152,7 @@ class Step:
     changed: list[str] | None = None
     compared: bool = False
     outcome: Outcome = "committed"
+    is_late: bool = False
 
     @property
     def key(self) -> Image | None:
@@ -188,7 +189,7 @@ def change_step(change: Change, layout: Layout, options: GoldenGateOptions, undo
     """A change of a table as its records; ``undo``: it takes back another one."""
     at, rows = microseconds(change.at), (layout.row(change.before), layout.row(change.after))
     before, after = rows
-    step, body, lobs = Step(change.operation, layout, [], rows), _Body(), layout.lobs
+    step, body, lobs = Step(change.operation, layout, [], rows, is_late=change.is_late), _Body(), layout.lobs
     if before is not None and after is not None:
         body, lobs = _update(step, before, after, at, options)
     elif after is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option
@@ -367,13 +367,19 @@ class ChangeTableEncoder(Encoder[_Stored]):
             return
         committed = microseconds(stamp)
         made = Transaction(qlik.transaction_id(item.ordinal), ended_at=committed, committed_at=committed)
-        transaction, sequence = self.truth.transaction(made), ""
-        for change, table, before, after in ready:
-            if not sequence or self.rng.random() >= self.options.repeat_sequences:
-                sequence = self._sequence.take(2 if change.operation is Operation.UPDATE else 1)
+        transaction = self.truth.transaction(made)
+        for change, table, before, after, sequence in delivered(self._numbered(ready)):
             self._change(change, table, before, after, transaction, sequence, stamp)
             if change.operation is Operation.TRUNCATE:
                 self._describe(table, None, "TRUNCATE_TABLE", stamp)
+
+    def _numbered(self, ready: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Changes of a transaction with the sequence of each, which may be that of the one before."""
+        sequence = ""
+        for one in ready:
+            if not sequence or self.rng.random() >= self.options.repeat_sequences:
+                sequence = self._sequence.take(2 if one[0].operation is Operation.UPDATE else 1)
+            yield (*one, sequence)
 
     def _change(
         self, change: Change, table: _Stored, before: Image | None, after: Image | None, transaction: Transaction,

@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 
 from cdcwb_synth import kafka
-from cdcwb_synth.encoder import Encoder, EncoderContext
+from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record, iso_milliseconds
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Rules, option, same
@@ -467,7 +467,7 @@ class KafkaEncoder(Encoder[_Table]):
                 truth.completeness = (
                     "no_begin" if not fates[0] else "no_end" if not has_end else "complete" if all(fates) else "gaps"
                 )
-        for number, change in enumerate(changes, 1):
+        for change, number in delivered((one, at) for at, one in enumerate(changes, 1)):
             table, fate, at = self.tables[change.version], fates[number - 1], times[number - 1]
             facts = {
                 "position": qlik.log_position(self._position), "transaction": name, "number": number,

@@ -247,7 +247,8 @@ def test_every_format_has_the_same_changes(tmp_path: Path) -> None:
 def test_nothing_that_was_taken_back_is_delivered() -> None:
     """Each change is delivered once, and only if its transaction committed."""
     options = Options.parse({"undo_share": 0.8, "rollback_share": 0.3, "transaction_size": 15})
-    items = list(Workload(options, 800, 3, loaded=2).history())
+    workload = Workload(options, 800, 3, loaded=2)
+    items = list(workload.history(workload.events()))
     committed = [item for item in items if isinstance(item, Committed)]
     loaded = [item for item in items if isinstance(item, Change)]
     assert len(loaded) == 12
