@@ -280,12 +280,19 @@ def maps_of(keys: Sequence[str], values: pa.StringArray, chosen: npt.NDArray[np.
     count, size = int(np.count_nonzero(chosen)), len(keys)
     offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
     np.cumsum(chosen * size, out=offsets[1:])
+    texts = _repeated(tuple(keys), 1 << count.bit_length()).slice(0, count * size)
+    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~chosen, False)), texts, values)
+
+
+@lru_cache(maxsize=16)
+def _repeated(keys: tuple[str, ...], count: int) -> pa.StringArray:
+    """These keys so many times."""
     joined = "".join(keys).encode()
     ends = np.cumsum([len(key.encode()) for key in keys], dtype=np.int64)
-    edges = np.zeros(count * size + 1, dtype=np.int32)
+    edges = np.zeros(count * len(keys) + 1, dtype=np.int32)
     edges[1:] = (np.arange(count)[:, None] * len(joined) + ends).reshape(-1)
-    texts = pa.Array.from_buffers(pa.string(), count * size, [None, pa.py_buffer(edges), pa.py_buffer(joined * count)])
-    return pa.MapArray.from_arrays(pa.array(offsets, mask=np.append(~chosen, False)), texts, values)
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(joined * count)]
+    return pa.Array.from_buffers(pa.string(), count * len(keys), buffers)
 
 
 def lookup(maps: pa.MapArray, key: str) -> pa.Array:

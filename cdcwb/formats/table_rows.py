@@ -656,7 +656,8 @@ class TableRows(BaseFormat):
                 garbled[at] = True
                 batch.problem(garbled, Problem.CHARSET, partial(_garbled, rows, place, entry.probe.charset))
         if batch.is_malformed:
-            is_row = ~np.isin(np.arange(count), list(batch.is_malformed))
+            is_row = np.ones(count, np.bool_)
+            is_row[list(batch.is_malformed)] = False
             columns["kind"] = pc.if_else(is_row, _array(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
             for name in ("operation", "position", "transaction_id", "record_type", "table_version"):
                 texts = _array(columns.get(name), pa.string(), count)
@@ -677,7 +678,7 @@ class TableRows(BaseFormat):
             places = [place for place, name in enumerate(names) if name in header]
             columns["headers"] = maps_of([names[at] for at in places], rows.texts(places), np.ones(count, np.bool_))
         columns["raw"] = rows.raw() if wanted.raw else None
-        columns["problems"] = [batch.problems.get(row) for row in range(count)] if batch.problems else None
+        columns["problems"] = _sparse(batch.problems, model.EVENTS.field("problems").type, count)
         arrays = [_array(columns.get(one.name), one.type, count) for one in model.EVENTS]
         return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
 
@@ -804,6 +805,13 @@ def _woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterat
     elif batches:
         order = pa.array(np.argsort(np.concatenate(indices), kind="stable"))
         yield from pa.Table.from_batches(batches).combine_chunks().take(order).combine_chunks().to_batches()
+
+
+def _sparse(values: Mapping[int, Any], kind: pa.DataType, count: int) -> pa.Array:
+    """The values of some rows, null for the others."""
+    index = np.full(count, -1, np.int64)
+    index[list(values)] = np.arange(len(values))
+    return pa.array(list(values.values()), kind).take(pa.array(index, mask=index < 0))
 
 
 def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]:

@@ -66,6 +66,7 @@ class TypedLog:
         self, log: pa.RecordBatch, absent: frozenset[str] = frozenset(), zone: str | Zone | None = None
     ) -> None:
         self.log, self.absent, self.zone = log, absent, zone
+        self._lacks: dict[str, Bools] = {}
 
     @cached_property
     def record_id(self) -> pa.Int64Array:
@@ -101,7 +102,10 @@ class TypedLog:
 
     def lacks(self, column: str) -> Bools:
         """Rows in which a column is NULL or empty."""
-        return as_array(pc.fill_null(pc.equal(self.log.column(column), ""), True))
+        if column not in self._lacks:
+            length = pc.fill_null(pc.binary_length(self.log.column(column)), 0)
+            self._lacks[column] = length.to_numpy(zero_copy_only=False) == 0
+        return self._lacks[column]
 
     def unfit(self, column: str) -> Bools:
         """Rows in whose document a column would have a character that XML cannot hold."""
@@ -111,12 +115,15 @@ class TypedLog:
 
 def one_of(types: pa.Int32Array, wanted: tuple[int, ...]) -> Bools:
     """Rows of these event types."""
-    found: Bools = np.isin(pc.fill_null(types, 0).to_numpy(zero_copy_only=False), wanted)
+    numbers = pc.fill_null(types, 0).to_numpy(zero_copy_only=False)
+    found = np.zeros(len(numbers), np.bool_)
+    for one in wanted:
+        found |= numbers == one
     return found
 
 
 def _null(values: pa.Array) -> Bools:
-    return as_array(pc.is_null(values))
+    return as_array(pc.is_null(values)) if values.null_count else np.zeros(len(values), np.bool_)
 
 
 def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:

@@ -100,9 +100,10 @@ def _numbers(b: Bytes, offsets: Ints, found: Any) -> None:
 
 def xml_unfit(texts: pa.StringArray) -> Bools:
     """Rows with a character that XML 1.0 cannot hold: a control character but tab and line ends, U+FFFE or U+FFFF."""
-    data, offsets = bytes_of_texts(texts)
-    found = np.zeros(len(texts), np.bool_)
-    _unfit(data, offsets, found)
+    found, held = np.zeros(len(texts), np.bool_), texts.buffers()[2]
+    every = np.frombuffer(held or b"", np.uint8)
+    if len(every) and (every.min() < 32 or (every == 0xEF).any()):
+        _unfit(*bytes_of_texts(texts), found)
     return found
 
 
