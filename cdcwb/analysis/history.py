@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, Bools, Keys, Pairs, as_flags, of_table
-from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
-from cdcwb.dataset import Rows, differ, numbered
+from cdcwb.analysis.images import IMAGES, MAP, Keys, Pairs, as_flags, of_table
+from cdcwb.analysis.keys import (
+    FACTS,
+    FIRST,
+    LAST,
+    Keyed,
+    KnownTable,
+    Move,
+    Order,
+    changes_of,
+    find_table,
+    known_tables,
+    orders,
+    tenures,
+)
+from cdcwb.dataset import Rows, differ, numbered, total
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES, Operation, Outcome
@@ -31,12 +44,10 @@ __all__ = [
     "ends_facts",
     "history",
     "history_facts",
-    "history_of_row",
     "history_rows",
     "key_text",
     "outcome_words",
     "parse_key",
-    "records_of",
     "state_rows",
     "states",
     "value_rows",
@@ -58,29 +69,12 @@ _DELETES: Final = (Operation.DELETE, Operation.TRUNCATE)
 
 Key = Mapping[str, str | None]
 Values = tuple[str | None, ...]
-Order = tuple[Any, ...]
 
 
-class _Leg(NamedTuple):
-    """The values of the key columns that the row had from the change ``begin`` to the change ``end`` (None: no
-    limit)."""
-
-    key: Values
-    begin: Order | None
-    end: Order | None
-
-
-class _Move(NamedTuple):
-    """An update that changes the key: where it is in the log, and the values before and after it."""
-
-    order: Order
-    old: Values
-    new: Values
-
-
-def history(capture: Any, table: str, key: Key) -> Rows:
+def history(capture: Any, table: str | KnownTable, key: Key, keys: Keyed | None = None) -> Rows:
     """Every change of the row of ``table`` (``schema.table``, or ``table``) whose columns have the values ``key``
-    (None: NULL). ``capture`` is anything with the rows of a capture (:meth:`cdcwb.Capture.rows`).
+    (None: NULL). ``capture`` is anything with the rows of a capture (:meth:`cdcwb.Capture.rows`). ``keys`` are the key
+    columns of tables whose changes have none.
 
     A row whose key was changed is followed under its other keys, from the change that set each key to the one that
     replaced it; a change of the key that was rolled back is shown and not followed. TRUNCATEs of the table that follow
@@ -92,16 +86,19 @@ def history(capture: Any, table: str, key: Key) -> Rows:
 
     Raises OptionError for a table that has no changes, a column that none of its changes has, or an empty key.
     """
-    return history_of_row(capture, _checked(capture, table, key), key)
-
-
-def _checked(capture: Any, table: str, key: Key) -> KnownTable:
-    """The table of a row. Raises OptionError as :func:`history`."""
-    known = find_table(known_tables(changes_of(capture, FACTS)), table)
-    wrong = check_key(known, key)
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return known
+    known = table
+    if isinstance(known, str):
+        known = find_table(known_tables(changes_of(capture, FACTS)), known)
+        if wrong := check_key(known, key):
+            raise OptionError("; ".join(wrong))
+    narrow = changes_of(capture, FACTS, keys)
+    moves = narrow.fold(partial(_moves, known.table, tuple(key)), _first_moves)
+    row = _ChangesOfRow(known.table, tuple(key), _when(tuple(key.values()), moves))
+    if known.truncates:
+        row = replace(row, first=narrow.fold(row.first_order, lambda firsts: min(firsts, default=LAST)))
+    users = capture.rows("transactions", ("transaction_id", "user"))
+    changes = changes_of(capture, CHANGES.names, keys).map(row, _HISTORY)
+    return changes.with_column_of(users, ["transaction_id"], "user")
 
 
 def check_key(known: KnownTable, key: Key) -> list[str]:
@@ -116,80 +113,44 @@ def check_key(known: KnownTable, key: Key) -> list[str]:
     ]
 
 
-def history_of_row(capture: Any, known: KnownTable, key: Key, keys: Keyed | None = None) -> Rows:
-    """:func:`history` of a row of a known table, with a checked key. ``keys`` are the key columns of tables whose
-    changes have none."""
-    names = tuple(key)
-    narrow = changes_of(capture, FACTS, keys)
-    moves = narrow.fold(partial(_moves, known.table, names), _first_moves)
-    row = _ChangesOfRow(known.table, names, _legs(tuple(key.values()), moves))
-    if known.truncates:
-        row = replace(row, first=narrow.fold(row.first_order, _least))
-    users = capture.rows("transactions", ("transaction_id", "user"))
-    changes = changes_of(capture, CHANGES.names, keys).map(row, _HISTORY)
-    return changes.with_column_of(users, ["transaction_id"], "user")
-
-
-def _least(orders: Sequence[Order | None]) -> Order | None:
-    return min((order for order in orders if order is not None), default=None)
-
-
-def _orders(batch: pa.RecordBatch) -> list[Order]:
-    """Where changes are in the log, as values that can be compared; without a position first."""
-    columns = [batch[name].to_pylist() for name in ORDER]
-    return [(position is not None, position or "", *rest) for position, *rest in zip(*columns, strict=True)]
-
-
-def _moves(table: str, names: Sequence[str], batch: pa.RecordBatch) -> list[_Move]:
+def _moves(table: str, names: Sequence[str], batch: pa.RecordBatch) -> list[Move]:
     """The updates of a batch that change one of some columns, unless they were taken back."""
     rows = of_table(batch, table)
     lasting = ~as_flags(pc.is_in(rows["outcome"], pa.array([str(outcome) for outcome in _TAKEN_BACK])))
     rows = rows.filter(pa.array(lasting & as_flags(pc.equal(rows["operation"], str(Operation.UPDATE)))))
-    captured, moved, values = np.ones(rows.num_rows, np.bool_), np.zeros(rows.num_rows, np.bool_), []
-    before, after = Pairs(rows["before"]), Pairs(rows["after"])
-    for name in names:
-        (is_old, old), (is_new, new) = before.of_column(name), after.of_column(name)
-        captured &= is_old & is_new
-        moved |= differ(old, new)
-        values.append((old, new))
-    chosen = pa.array(captured & moved)
-    old_values, new_values = (
-        list(zip(*(pair[side].filter(chosen).to_pylist() for pair in values), strict=True)) for side in (0, 1)
+    before, after = ([Pairs(rows[image]).of_column(name) for name in names] for image in IMAGES[1:])
+    captured = np.logical_and.reduce([has for has, _ in (*before, *after)])
+    moved = np.logical_or.reduce([differ(old, new) for (_, old), (_, new) in zip(before, after, strict=True)])
+    changes = pa.array(captured & moved)
+    sides = (
+        list(zip(*(values.filter(changes).to_pylist() for _, values in side), strict=True)) for side in (before, after)
     )
-    return list(map(_Move, _orders(rows.filter(chosen)), old_values, new_values))
+    return list(map(Move, orders(rows.filter(changes), ORDER), *sides))
 
 
-def _first_moves(parts: Sequence[list[_Move]]) -> list[_Move]:
+def _first_moves(parts: Sequence[list[Move]]) -> list[Move]:
     return sorted((move for part in parts for move in part), key=lambda move: move.order)[:_MOST_MOVES]
 
 
-def _legs(key: Values, moves: Sequence[_Move]) -> list[_Leg]:
-    """The keys that the row had, from the updates that changed a key of its table."""
-    legs = [_Leg(key, None, None)]
-    current = key
-    for at, move in enumerate(moves):  # forwards: the key that the row got
-        if move.old == current:
-            current = move.new
-            end = next((later.order for later in moves[at + 1 :] if later.old == current), None)
-            legs.append(_Leg(current, move.order, end))
-    current = key
-    for at in range(len(moves) - 1, -1, -1):  # backwards: the key that it had before
-        if moves[at].new == current:
-            current = moves[at].old
-            begin = next((earlier.order for earlier in reversed(moves[:at]) if earlier.new == current), None)
-            legs.append(_Leg(current, begin, moves[at].order))
-    return legs
+def _when(key: Values, moves: Sequence[Move]) -> dict[Values, list[tuple[Order, Order]]]:
+    """The keys of the rows that had a key, and when each was one of theirs."""
+    every = tenures(moves)
+    rows = {id(tenure.row): tenure.row for tenure in every.get(key, ())}
+    when: dict[Values, list[tuple[Order, Order]]] = {} if rows else {key: [(FIRST, LAST)]}
+    for tenure in (tenure for row in rows.values() for tenure in row):
+        when.setdefault(tenure.key, []).append((tenure.begin, tenure.end))
+    return when
 
 
 @dataclass(frozen=True)
 class _ChangesOfRow:
-    """Takes the changes of the row from a batch: those of one of its keys while it had that, and TRUNCATEs that follow
-    the change ``first``."""
+    """Takes the changes of the row from a batch: those under one of its keys (of the columns ``names``) while it had
+    that, and TRUNCATEs that follow the change ``first``."""
 
     table: str
     names: Sequence[str]
-    legs: Sequence[_Leg]
-    first: Order | None = None
+    when: Mapping[Values, Sequence[tuple[Order, Order]]]
+    first: Order = LAST
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = self._of_row(batch)
@@ -198,31 +159,27 @@ class _ChangesOfRow:
         differences = pa.array(changed, _HISTORY.field("differences").type)
         return pa.RecordBatch.from_arrays([*rows.columns, differences], schema=_HISTORY)
 
-    def first_order(self, batch: pa.RecordBatch) -> Order | None:
+    def first_order(self, batch: pa.RecordBatch) -> Order:
         """Where the first of the changes is in the log."""
-        return min(_orders(self._of_row(batch)), default=None)
+        return min(orders(self._of_row(batch), ORDER), default=LAST)
 
     def _of_row(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = of_table(batch, self.table)
-        truncates = as_flags(pc.equal(rows["operation"], str(Operation.TRUNCATE))) & (self.first is not None)
-        rows = rows.filter(pa.array(self._may_be_of_row(rows) | truncates))
-        maps = [[dict(pairs or ()) for pairs in rows[image].to_pylist()] for image in IMAGES]
-        found = []
-        for order, operation, *images in zip(_orders(rows), rows["operation"].to_pylist(), *maps, strict=True):
-            emptied = self.first is not None and operation == Operation.TRUNCATE and order > self.first
-            found.append(emptied or any(self._is_in(leg, order, images) for leg in self.legs))
+        values = [(name, [key[number] for key in self.when]) for number, name in enumerate(self.names)]
+        candidates = as_flags(pc.equal(rows["operation"], str(Operation.TRUNCATE)))
+        candidates |= np.logical_or.reduce([Pairs(rows[image]).have(values) for image in IMAGES])
+        rows = rows.filter(pa.array(candidates))
+        images = zip(*(rows[image].to_pylist() for image in IMAGES), strict=True)
+        found = [
+            any(begin <= order <= end for image in three for begin, end in self._when_had(image))
+            or (operation == Operation.TRUNCATE and order > self.first)
+            for order, operation, three in zip(orders(rows, ORDER), rows["operation"].to_pylist(), images, strict=True)
+        ]
         return rows.filter(pa.array(found, pa.bool_()))
 
-    def _may_be_of_row(self, rows: pa.RecordBatch) -> Bools:
-        values = [(name, [leg.key[number] for leg in self.legs]) for number, name in enumerate(self.names)]
-        found: Bools = np.logical_or.reduce([Pairs(rows[image]).have(values) for image in IMAGES])
-        return found
-
-    def _is_in(self, leg: _Leg, order: Order, images: Sequence[Mapping[str, str | None]]) -> bool:
-        if (leg.begin is not None and order < leg.begin) or (leg.end is not None and order > leg.end):
-            return False
-        wanted = dict(zip(self.names, leg.key, strict=True)).items()
-        return any(wanted <= image.items() for image in images)
+    def _when_had(self, image: Sequence[tuple[str, str | None]] | None) -> Sequence[tuple[Order, Order]]:
+        values: dict[str, Any] = dict(image or ())
+        return self.when.get(tuple(values.get(name, ...) for name in self.names), ())
 
 
 def _differences(
@@ -232,10 +189,9 @@ def _differences(
     new: Sequence[tuple[str, str | None]] | None,
 ) -> list[dict[str, Any]]:
     before, after = dict(old or ()), dict(new or ())
+    names = list(before if new is None else after)
     if operation == Operation.UPDATE:
-        names = list(after) if changed is None else changed
-    else:
-        names = list(after if new is not None else before)
+        names = list(after) if changed is None else list(changed)
     return [
         {"column": name, "old": before.get(name), "new": after.get(name), "old_known": name in before} for name in names
     ]
@@ -246,8 +202,15 @@ def _differences(
 
 @dataclass(frozen=True, slots=True)
 class RowHistory:
-    """The history of one row: its ``key``, the number of its ``changes``, and the first of them
-    (:func:`records_of`). ``chosen``: no key was given, so this is the row with most changes."""
+    """The history of one row: its ``key``, the number of its ``changes``, and the first of them. ``chosen``: no key was
+    given, so this is the row with most changes.
+
+    ``shown``: ``table``, ``operation``, ``outcome`` (null if the source does not give it), ``position``,
+    ``commit_position``, ``transaction_id``, ``user``, ``change_mask``, ``column_mask``, ``table_version``,
+    ``changed_at``, ``committed_at``, ``at`` (the best of the two), ``taken_back``, ``differences`` (``column``,
+    ``old``, ``new``, ``old_known``, ``told``: in words), ``image`` (the values of the row in the change, None if it
+    deleted the row) and ``places`` (``file``, ``offset``, ``length`` of every event).
+    """
 
     key: Key
     changes: int
@@ -255,44 +218,38 @@ class RowHistory:
     chosen: bool = False
 
     @classmethod
-    def find(cls, capture: Any, table: str, key: Key) -> RowHistory:
-        """All changes of the row of a table (:func:`history`)."""
-        return cls.of(capture, _checked(capture, table, key), key)
-
-    @classmethod
     def of(
         cls,
         capture: Any,
-        known: KnownTable,
+        table: str | KnownTable,
         key: Key,
         keys: Keyed | None = None,
         most: int = sys.maxsize,
         chosen: bool = False,
     ) -> RowHistory:
-        """The history of a row of a known table (:func:`history_of_row`)."""
-        rows = history_of_row(capture, known, key, keys)
+        """The first changes of a row (:func:`history`), at most so many."""
+        rows = history(capture, table, key, keys)
         first = rows.first([(name, "ascending") for name in ORDER], most)
-        total = len(first) if len(first) < most else rows.fold(len, lambda parts: sum(parts, 0))
-        return cls(key, total, records_of(first.to_pylist(), capture.files), chosen)
+        changes = len(first) if len(first) < most else rows.fold(len, total)
+        files = {int(file["file_index"]): str(file["file"]) for file in capture.files}
+        return cls(key, changes, [_record(row, files) for row in first.to_pylist()], chosen)
 
 
 def busiest_key(changes: Rows, known: KnownTable) -> Key | None:
     """The key of the row with most changes (rows with :data:`FACTS`); None if no change has a key."""
-    rows = changes.map(partial(_keys, known.table), _KEYED)
-    counted = rows.by_key(["text"], [], partial(numbered, keys=["text"], name="number"), _NUMBERED)
+
+    def keyed(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = of_table(batch, known.table)
+        rows = rows.filter(rows["key"].is_valid())
+        keys = Keys.of(rows)
+        return pa.RecordBatch.from_arrays([keys.texts(keys.pairs.values), rows["key"].cast(MAP)], schema=schema)
+
+    schema = pa.schema([("text", pa.string()), ("key", MAP)])
+    counted = changes.map(keyed, schema).by_key(
+        ["text"], [], partial(numbered, keys=["text"], name="number"), schema.append(pa.field("number", pa.int64()))
+    )
     most = counted.first([("number", "descending"), ("text", "ascending")], 1).to_pylist()
     return dict(most[0]["key"]) if most else None
-
-
-_KEYED: Final = pa.schema([("text", pa.string()), ("key", MAP)])
-_NUMBERED: Final = _KEYED.append(pa.field("number", pa.int64()))
-
-
-def _keys(table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-    rows = of_table(batch, table)
-    rows = rows.filter(rows["key"].is_valid())
-    keys = Keys.of(rows)
-    return pa.RecordBatch.from_arrays([keys.texts(keys.pairs.values), rows["key"].cast(MAP)], schema=_KEYED)
 
 
 _COPIED: Final = (
@@ -301,48 +258,28 @@ _COPIED: Final = (
 )
 
 
-def records_of(changes: Iterable[Mapping[str, Any]], files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The changes of :func:`history` as records.
-
-    ``table``, ``operation``, ``outcome`` (null if the source does not give it), ``position``, ``commit_position``,
-    ``transaction_id``, ``user``, ``change_mask``, ``column_mask``, ``table_version``, ``changed_at``, ``committed_at``,
-    ``at`` (the best of the two), ``taken_back``, ``differences`` (``column``, ``old``, ``new``, ``old_known``,
-    ``told``: in words), ``image`` (the values of the row in the change, None if it deleted the row) and ``places``
-    (``file``, ``offset``, ``length`` of every event). ``files`` are the capture's.
-    """
-    names = {int(file["file_index"]): str(file["file"]) for file in files}
-    return [_record(row, names) for row in changes]
-
-
 def _record(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
-    events = row["source_events"] or [{name: row[name] for name in ("file_index", "offset", "length")}]
-    differences = [dict(d) | {"told": difference_text(row["operation"], d)} for d in row["differences"] or ()]
-    label = row["table_name"] if row["schema_name"] is None else f"{row['schema_name']}.{row['table_name']}"
+    events = row["source_events"] or [row]
     return {
-        "table": label,
+        "table": row["table_name"] if row["schema_name"] is None else f"{row['schema_name']}.{row['table_name']}",
         **{name: row[name] for name in _COPIED},
         "at": row["changed_at"] or row["committed_at"],
         "taken_back": row["outcome"] in _TAKEN_BACK,
-        "differences": differences,
+        "differences": [one | {"told": difference_text(row["operation"], one)} for one in row["differences"] or ()],
         "image": None if row["operation"] in _DELETES else {**dict(row["before"] or ()), **dict(row["after"] or ())},
         "places": [
-            {
-                "file": files.get(event["file_index"], row["file"]),
-                "offset": event["offset"],
-                "length": event["length"],
-            }
+            {"file": files.get(event["file_index"], row["file"]), "offset": event["offset"], "length": event["length"]}
             for event in events
         ],
     }
 
 
 def history_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The changes of a row (:func:`records_of`) for a table on a page."""
-    names = ("at", "operation", "transaction_id", "user", "change_mask", "position")
+    """The changes of a row for a table on a page."""
+    names = ("at", "operation", "transaction_id", "user", "change_mask", "position", "record", "file", "offset")
     return [
         {
-            **{name: change[name] for name in names},
-            **{name: change[name] for name in ("record", "file", "offset") if name in change},
+            **{name: change[name] for name in names if name in change},
             "version_code": change["table_version"],
             "outcome": outcome_words(change["outcome"]),
             "sentence": "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"]),
@@ -354,55 +291,47 @@ def history_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The columns of each change of a row, one by one, with the ``old`` and the ``new`` value."""
-    return [
-        {
-            **{name: change[name] for name in ("at", "operation", "transaction_id", "position")},
-            "outcome": outcome_words(change["outcome"]),
-            "column": d["column"],
-            "old": _old_text(change["operation"], d),
-            "new": None if change["operation"] in _DELETES else value_text(d["new"]),
-            **{name: change["places"][0][name] for name in ("file", "offset")},
-        }
-        for change in changes
-        for d in change["differences"]
-    ]
+    rows = []
+    for change in changes:
+        operation, (place, *_) = change["operation"], change["places"]
+        about = {name: change[name] for name in ("at", "operation", "transaction_id", "position")}
+        about |= {"outcome": outcome_words(change["outcome"]), "file": place["file"], "offset": place["offset"]}
+        is_new, is_gone = operation in (Operation.INSERT, Operation.REFRESH), operation in _DELETES
+        for d in change["differences"]:
+            old = value_text(d["old"]) if d["old_known"] else NOT_CAPTURED
+            values = {"old": None if is_new else old, "new": None if is_gone else value_text(d["new"])}
+            rows.append(about | {"column": d["column"]} | values)
+    return rows
 
 
-def _old_text(operation: str | None, difference: Mapping[str, Any]) -> str | None:
-    if operation in (Operation.INSERT, Operation.REFRESH):
-        return None
-    return value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
-
-
-def states(changes: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
-    """The changes of a row (:func:`records_of`) that were not undone, each with the values of the row after it, as far
-    as the changes up to it give them; None if the row was deleted."""
+def states(changes: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
+    """The changes of a row that were not undone, each with the values of the row after it, as far as the changes up to
+    it give them; None if the row was deleted."""
     row: dict[str, str | None] | None = None
+    after = []
     for change in changes:
         if not change["taken_back"]:
             values = row if row is not None and change["operation"] == Operation.UPDATE else {}
             row = None if change["image"] is None else {**values, **change["image"]}
-            yield change, row
+            after.append((change, row))
+    return after
 
 
 def state_rows(changes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The row after each change (:func:`states`), and its columns (name -> heading)."""
-    held = list(states(changes))
-    names = list(dict.fromkeys(name for _, row in held for name in row or ()))[:SHOWN_COLUMNS]
+    after = states(changes)
+    names = list(dict.fromkeys(name for _, row in after for name in row or ()))[:SHOWN_COLUMNS]
     rows = [
         {name: change[name] for name in ("at", "operation", "position")}
         | {f"c{n}": value_text(row[name]) if row and name in row else None for n, name in enumerate(names)}
-        for change, row in held
+        for change, row in after
     ]
     return rows, {f"c{n}": name for n, name in enumerate(names)}
 
 
 def history_facts(row: RowHistory | None) -> dict[str, Any]:
     """Facts about the history of a row for scripts."""
-    return {
-        "history_key": None if row is None else key_text(row.key),
-        "history_changes": None if row is None else row.changes,
-    }
+    return {"history_key": row and key_text(row.key), "history_changes": row and row.changes}
 
 
 def ends_facts(row: RowHistory | None) -> dict[str, Any]:
@@ -443,11 +372,8 @@ def outcome_words(outcome: str | None) -> str:
 def difference_text(operation: str | None, difference: Mapping[str, Any]) -> str:
     """The effect of a change on a column: ``old -> new`` for an update, the value for an insert or delete."""
     old = value_text(difference["old"]) if difference["old_known"] else NOT_CAPTURED
-    if operation == Operation.DELETE:
-        return old
-    if operation != Operation.UPDATE:
-        return value_text(difference["new"])
-    return f"{old} -> {value_text(difference['new'])}"
+    new = value_text(difference["new"])
+    return f"{old} -> {new}" if operation == Operation.UPDATE else old if operation == Operation.DELETE else new
 
 
 def value_text(value: str | None) -> str:
@@ -464,20 +390,17 @@ def key_text(key: Key) -> str:
 
 def parse_key(text: str) -> dict[str, str | None]:
     """A key from a JSON object, or from ``id=42,other=x``. Raises ValueError, with a sentence, for other texts."""
+    wrong = f"key: expected a JSON object or column=value, found {text!r}"
     if text.lstrip().startswith("{"):
         try:
             content = json.loads(text, parse_float=str, parse_int=str)
         except ValueError as error:
-            raise ValueError(f"key: expected a JSON object or column=value, found {text!r} ({error})") from None
-        return {name: None if value is None else _as_text(value) for name, value in content.items()}
-    key: dict[str, str | None] = {}
-    for part in text.split(","):
-        name, sign, value = part.partition("=")
-        if not sign or not name.strip():
-            raise ValueError(f"key: expected a JSON object or column=value, found {text!r}")
-        key[name.strip()] = value
-    return key
-
-
-def _as_text(value: object) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+            raise ValueError(f"{wrong} ({error})") from None
+        return {
+            name: None if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
+            for name, value in content.items()
+        }
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(sign and name.strip() for name, sign, _ in pairs):
+        raise ValueError(wrong)
+    return {name.strip(): value for name, _, value in pairs}

@@ -1,14 +1,14 @@
-"""The tables of a set of changes with counts, keys and columns, and keys that are inferred."""
+"""The tables of a set of changes with counts, keys and columns, keys that are inferred, and the keys that rows had."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +23,20 @@ from cdcwb.words import plural
 
 __all__ = [
     "FACTS",
+    "FIRST",
+    "LAST",
     "InferredKey",
     "Keyed",
     "KnownTable",
+    "Move",
+    "Order",
+    "Tenure",
     "changes_of",
     "find_table",
     "infer_keys",
     "known_tables",
+    "orders",
+    "tenures",
     "with_keys",
     "without_key",
 ]
@@ -240,3 +247,63 @@ def _uniqueness(batch: pa.RecordBatch) -> pa.Table:
     )
     columns = {"table": counts["table"], "column": counts["column"], "rows": counts["ordinal_count"]}
     return pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
+
+
+# --- keys that rows had -----------------------------------------------------------------------------------------------
+
+Order = tuple[Any, ...]
+"""Where a change is in an order (:func:`orders`)."""
+
+FIRST: Final[Order] = ()
+LAST: Final[Order] = (2,)
+"""Before and after all changes."""
+
+
+def orders(rows: pa.RecordBatch, names: Sequence[str]) -> list[Order]:
+    """Where changes are in the order of some columns, null first, as values that can be compared."""
+    columns = []
+    for name in names:
+        column = rows[name]
+        nothing = "" if pa.types.is_string(column.type) else 0
+        columns += [column.is_valid().to_pylist(), pc.fill_null(column, nothing).to_pylist()]
+    return list(zip(*columns, strict=True))
+
+
+class Move(NamedTuple):
+    """An update of a key: where it is, and the keys before and after it."""
+
+    order: Order
+    old: Hashable
+    new: Hashable
+
+
+@dataclass(eq=False, slots=True)
+class Tenure:
+    """The time from ``begin`` (included) to ``end`` in which a ``row`` had a key; ``row`` are all tenures of it. One
+    that ends with the row was replaced by a row that moved to its key."""
+
+    key: Any
+    begin: Order
+    row: list[Tenure]
+    end: Order = field(default=LAST)
+
+
+def tenures(moves: Sequence[Move]) -> dict[Any, list[Tenure]]:
+    """The tenures of each key that rows moved from or to, which follow one another; ``moves`` are in order."""
+    every: dict[Any, list[Tenure]] = {}
+
+    def begin(key: Hashable, order: Order, row: list[Tenure]) -> None:
+        of_key = every.setdefault(key, [])
+        if of_key:
+            of_key[-1].end = order
+        of_key.append(Tenure(key, order, row))
+        row.append(of_key[-1])
+
+    for order, old, new in moves:
+        for key in (old, new):
+            if key not in every:
+                begin(key, FIRST, [])
+        row = every[old][-1].row
+        begin(old, order, [])
+        begin(new, order, row)
+    return every

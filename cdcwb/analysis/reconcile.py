@@ -34,7 +34,7 @@ from cdcwb.analysis.keys import (
     known_tables,
     without_key,
 )
-from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, losses_of, reason_words, reasons
+from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, reason_words, reasons
 from cdcwb.analysis.value_comparison import Change, Matched, Rules, canonical, match
 from cdcwb.dataset import Batches, Rows
 from cdcwb.errors import OptionError
@@ -458,7 +458,7 @@ def reconcile(
         for side, capture in enumerate((source, target))
     ]
     whole = captures or (source, target)
-    matching = _Matching(rules, (_span(sides[0]), _span(sides[1])), (losses_of(whole[0]), losses_of(whole[1], back)))
+    matching = _Matching(rules, (_span(sides[0]), _span(sides[1])), (Losses.of(whole[0]), Losses.of(whole[1])))
     order = ("side", "commit", "position", "file_index", "offset")
     pairs = rows[0].union(rows[1]).by_key(["table", "key"], order, matching, DIFFERENCES)
     span = [time for side in sides for table in side.values() for time in (table.first, table.last) if time is not None]

@@ -10,10 +10,12 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +26,7 @@ from cdcwb.analysis.history import SHOWN_COLUMNS, value_text
 from cdcwb.analysis.images import (
     MAP,
     Bools,
+    Ints,
     Keys,
     Pairs,
     are_committed,
@@ -34,7 +37,20 @@ from cdcwb.analysis.images import (
     ranks,
     times,
 )
-from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, known_tables
+from cdcwb.analysis.keys import (
+    FACTS,
+    LAST,
+    Keyed,
+    KnownTable,
+    Move,
+    Order,
+    Tenure,
+    changes_of,
+    find_table,
+    known_tables,
+    orders,
+    tenures,
+)
 from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.errors import OptionError
 from cdcwb.model import CHANGES, Operation
@@ -75,9 +91,6 @@ _STARTS: Final = (str(Operation.INSERT), str(Operation.REFRESH))
 _DELETE, _UPDATE, _TRUNCATE = str(Operation.DELETE), str(Operation.UPDATE), str(Operation.TRUNCATE)
 _MOST_MOVES: Final = 10_000  # most key updates over which rows are followed; with more, each begins a new row
 
-Order = tuple[Any, ...]
-Stay = tuple[Order | None, Order, str | None]
-
 
 def state(capture: Any, table: str, position: str | None = None, time: dt.datetime | None = None) -> Rows:
     """The rows (:data:`STATE`) of ``table`` (``schema.table``, or ``table``) after all changes that were committed at
@@ -110,7 +123,7 @@ def rows_at(
 ) -> Rows:
     """:func:`state` of a table that is known to have changes with keys, or for which ``keys`` names one."""
     changes = changes_of(capture, _REPLAYED, keys)
-    effects = _Effects.of(changes, known, position, time)
+    effects = _effects_of(changes, known, position, time)
     alive = changes.map(effects, _EFFECTS).where(lambda batch: pc.equal(batch["epoch"], len(effects.truncates)))
     versions = _versions(capture, known)
     columns = {row["table_version"]: {column["name"] for column in row["columns"] or ()} for row in versions}
@@ -139,73 +152,39 @@ def growth(
     without a time. The last number is that of :func:`rows_at` with the same arguments.
     """
     changes = changes_of(capture, _REPLAYED, keys)
-    effects = _Effects.of(changes, known, position, time, (micros(first), width_us))
+    effects = _effects_of(changes, known, position, time, (micros(first), width_us))
     narrow = changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
     counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).totals({"step": "sum"})
-    totals: dict[int, int] = {}
-    by_bin: dict[int, int] = {}
+    by_epoch, by_bin = Counter[int](), Counter[int]()
     for row in counts.to_pylist():
-        by_bin[row["bin"]] = by_bin.get(row["bin"], 0) + row["step"]
-        totals[row["epoch"]] = totals.get(row["epoch"], 0) + row["step"]
-    for epoch, truncate in enumerate(effects.truncates):  # which removes all rows of its epoch
-        by_bin[truncate.bin] = by_bin.get(truncate.bin, 0) - totals.get(epoch, 0)
-    total, by_end = 0, []
-    for number, step in sorted(by_bin.items()):
-        total += step
-        by_end.append((None if number < 0 else time_of(micros(first) + (number + 1) * width_us), total))
-    return by_end
+        by_bin[row["bin"]] += row["step"]
+        by_epoch[row["epoch"]] += row["step"]
+    for epoch, (_, number) in enumerate(effects.truncates):  # which removes all rows of its epoch
+        by_bin[number] -= by_epoch[epoch]
+    numbers = sorted(by_bin)
+    ends = (None if number < 0 else time_of(micros(first) + (number + 1) * width_us) for number in numbers)
+    return list(zip(ends, accumulate(by_bin[number] for number in numbers), strict=True))
 
 
 # --- what changes do to rows ------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Truncate:
-    order: Order
-    bin: int
-
-
-@dataclass(frozen=True)
-class _Move:
-    order: Order
-    former: str
-    latter: str
+Turns = tuple[list[tuple[Order, int]], list[Move]]
 
 
 @dataclass(frozen=True)
 class _Effects:
     """Makes :data:`_EFFECTS` of changes: of those of a table that were committed up to a position and a time. ``bins``
-    are the begin and the width of the bins of time in microseconds. ``stays`` are for each key that rows moved from or
-    to the ranges between two such moves, with the last key of the row that had it; None: moves are not followed."""
+    are the begin and the width of the bins of time in microseconds. ``truncates``: where each is, and the number of its
+    bin. ``tenures`` of the keys that rows moved from or to; None: moves are not followed."""
 
     table: str
     position: str | None
     time: dt.datetime | None
-    bins: tuple[int, int] = (0, 1)
-    truncates: Sequence[_Truncate] = ()
-    stays: Mapping[str, Sequence[Stay]] | None = None
+    bins: tuple[int, int]
+    tenures: Mapping[str, Sequence[Tenure]] | None
+    truncates: Sequence[tuple[Order, int]] = ()
 
-    @classmethod
-    def of(
-        cls,
-        changes: Rows,
-        known: KnownTable,
-        position: str | None,
-        time: dt.datetime | None,
-        bins: tuple[int, int] = (0, 1),
-    ) -> _Effects:
-        """The effects of a table whose moves and TRUNCATEs are looked up first."""
-        effects = cls(known.table, position, time, bins)
-        follows = known.moves <= _MOST_MOVES
-        if not known.truncates and not (known.moves and follows):
-            return cls(known.table, position, time, bins, stays={} if follows else None)
-        turns = changes.fold(partial(effects.turns, follows), lambda parts: [turn for part in parts for turn in part])
-        turns.sort(key=lambda turn: _sortable(turn.order))
-        truncates = [turn for turn in turns if isinstance(turn, _Truncate)]
-        moves = [turn for turn in turns if isinstance(turn, _Move)]
-        return cls(known.table, position, time, bins, truncates, _stays(moves) if follows else None)
-
-    def counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The changes of the table that were committed by then, with ``commit``."""
         rows = of_table(batch, self.table)
         commit = pc.coalesce(rows["commit_position"], rows["position"])
@@ -217,46 +196,44 @@ class _Effects:
             mask &= as_flags(pc.or_kleene(at.is_null(), pc.less_equal(at, pa.scalar(self.time, at.type))))
         return rows.append_column("commit", commit).filter(pa.array(mask))
 
-    def turns(self, follows: bool, batch: pa.RecordBatch) -> list[_Truncate | _Move]:
+    def turns(self, batch: pa.RecordBatch) -> Turns:
         """The TRUNCATEs and, if they are followed, the updates of keys."""
-        rows = self.counting(batch)
+        rows = self._counting(batch)
         emptied = rows.filter(pc.equal(rows["operation"], _TRUNCATE))
-        turns: list[_Truncate | _Move] = list(map(_Truncate, _orders(emptied), self._bins(emptied).tolist()))
-        if follows:
-            rows = rows.filter(rows["key"].is_valid())
-            keys = Keys.of(rows)
-            moved = pa.array(keys.moved)
-            texts = (keys.texts(values).filter(moved).to_pylist() for values in (keys.former, keys.latter))
-            turns += map(_Move, _orders(rows.filter(moved)), *texts)
-        return turns
+        truncates = list(zip(orders(emptied, _ORDER), self._bins(emptied).tolist(), strict=True))
+        if self.tenures is None:
+            return truncates, []
+        rows = rows.filter(rows["key"].is_valid())
+        keys = Keys.of(rows)
+        moved = pa.array(keys.moved)
+        texts = (keys.texts(values).filter(moved).to_pylist() for values in (keys.former, keys.latter))
+        return truncates, list(map(Move, orders(rows.filter(moved), _ORDER), *texts))
 
-    def _bins(self, rows: pa.RecordBatch) -> Any:
+    def _bins(self, rows: pa.RecordBatch) -> Ints:
         """The number of the bin of time of each change; -1 without a time."""
         begin, width = self.bins
-        at = times(rows)
-        return np.where(
-            as_flags(at.is_valid()), (np.asarray(pc.fill_null(at.cast(pa.int64()), 0)) - begin) // width, -1
-        )
+        at = times(rows).cast(pa.int64())
+        return np.where(as_flags(at.is_valid()), (np.asarray(pc.fill_null(at, 0)) - begin) // width, -1)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = self.counting(batch)
+        rows = self._counting(batch)
         rows = rows.filter(rows["key"].is_valid())
         came = Keys.of(rows).moved
         leaves = np.zeros(rows.num_rows, np.bool_)
-        if self.stays is None and came.any():  # a row ends, and one begins
+        if self.tenures is None and came.any():  # a row ends, and one begins
             numbers = np.concatenate([np.arange(rows.num_rows), np.flatnonzero(came)])
             leaves = np.arange(len(numbers)) >= rows.num_rows
             rows, came = rows.take(pa.array(numbers)), came[numbers] & ~leaves
         keys = Keys.of(rows)
         is_update = as_flags(pc.equal(rows["operation"], _UPDATE))
         gone = leaves | as_flags(pc.equal(rows["operation"], _DELETE))
-        started = as_flags(pc.is_in(rows["operation"], pa.array(_STARTS)))
         values = pc.if_else(pa.array(came[keys.pairs.rows]), keys.latter, keys.former)
+        truncates = (_follow(rows, order) for order, _ in self.truncates)
         columns = {name: rows[name] for name in rows.schema.names} | {
-            "row_key": keys.texts(values),
-            "started": pa.array(started),
+            "row_key": self._last_keys(rows, keys.texts(values)),
+            "started": pc.is_in(rows["operation"], pa.array(_STARTS)),
             "gone": pa.array(gone),
-            "epoch": pa.array(sum((_follow(rows, one.order) for one in self.truncates), np.zeros(len(gone), np.int64))),
+            "epoch": pa.array(sum(truncates, np.zeros(len(gone), np.int64))),
             "bin": pa.array(self._bins(rows)),
             "key": maps_of(keys.pairs.sizes, keys.pairs.names, values),
             "row": _images(rows, is_update, ~gone),
@@ -265,22 +242,37 @@ class _Effects:
         effects = pa.RecordBatch.from_arrays(
             [columns[field.name].cast(field.type) for field in _EFFECTS], schema=_EFFECTS
         )
-        return self._followed(effects) if self.stays else effects
+        return effects.filter(effects["row_key"].is_valid())
 
-    def _followed(self, effects: pa.RecordBatch) -> pa.RecordBatch:
-        """The effects under the last key of their rows. A row under a key that another row moved to is replaced."""
-        assert self.stays is not None
-        moving = as_flags(pc.is_in(effects["row_key"], pa.array(list(self.stays), pa.string())))
-        last = effects["row_key"].to_pylist()
-        orders = _orders(effects.filter(pa.array(moving)))
-        for number, order in zip(np.flatnonzero(moving), map(_sortable, orders), strict=True):
-            for begin, end, final in self.stays[last[number]]:
-                if (begin is None or order >= _sortable(begin)) and order < _sortable(end):
-                    last[number] = final
-                    break
-        at = effects.schema.get_field_index("row_key")
-        kept = effects.set_column(at, "row_key", pa.array(last, pa.string()))
-        return kept.filter(kept["row_key"].is_valid())
+    def _last_keys(self, rows: pa.RecordBatch, keys: pa.Array) -> pa.Array:
+        """The last key of the row of each change; null for a row that another one replaced by moving to its key."""
+        if not self.tenures:
+            return keys
+        moving = pc.is_in(keys, pa.array(list(self.tenures), pa.string()))
+        last: list[str | None] = keys.to_pylist()
+        for number, order in zip(np.flatnonzero(as_flags(moving)), orders(rows.filter(moving), _ORDER), strict=True):
+            tenure = next(one for one in self.tenures[str(last[number])] if order < one.end)
+            last[number] = tenure.row[-1].key if tenure.row[-1].end == LAST else None
+        return pa.array(last, pa.string())
+
+
+def _effects_of(
+    changes: Rows,
+    known: KnownTable,
+    position: str | None,
+    time: dt.datetime | None,
+    bins: tuple[int, int] = (0, 1),
+) -> _Effects:
+    """The effects of a table whose moves and TRUNCATEs are looked up first."""
+    effects = _Effects(known.table, position, time, bins, tenures={} if known.moves <= _MOST_MOVES else None)
+    if not known.truncates and not (known.moves and effects.tenures is not None):
+        return effects
+    truncates, moves = changes.fold(effects.turns, _merged_turns)
+    return replace(effects, truncates=truncates, tenures=effects.tenures if effects.tenures is None else tenures(moves))
+
+
+def _merged_turns(parts: Sequence[Turns]) -> Turns:
+    return sorted(one for part in parts for one in part[0]), sorted(move for part in parts for move in part[1])
 
 
 def _images(rows: pa.RecordBatch, is_update: Bools, wanted: Bools) -> pa.MapArray:
@@ -298,51 +290,14 @@ def _images(rows: pa.RecordBatch, is_update: Bools, wanted: Bools) -> pa.MapArra
     return maps_of(np.bincount(numbers, minlength=rows.num_rows), names, values)
 
 
-def _orders(rows: pa.RecordBatch) -> list[Order]:
-    return list(zip(*(rows[name].to_pylist() for name in _ORDER), strict=True))
-
-
-def _sortable(order: Order) -> Order:
-    """The place in the order of commits, null first."""
-    return tuple((value is not None, "" if value is None else value) for value in order)
-
-
 def _follow(rows: pa.RecordBatch, order: Order) -> Bools:
-    """Whether each change follows a place in the order of commits."""
+    """Whether each change follows another in the order of commits."""
     later, equal = np.zeros(rows.num_rows, np.bool_), np.ones(rows.num_rows, np.bool_)
-    for name, value in zip(_ORDER, order, strict=True):
+    for name, is_known, value in zip(_ORDER, order[::2], order[1::2], strict=True):
         column = rows[name]
-        is_later, is_equal = column.is_valid(), column.is_null()
-        if value is not None:
-            is_later, is_equal = pc.greater(column, value), pc.equal(column, value)
-        later |= equal & as_flags(is_later)
-        equal &= as_flags(is_equal)
+        later |= equal & as_flags(pc.greater(column, value) if is_known else column.is_valid())
+        equal &= as_flags(pc.equal(column, value) if is_known else column.is_null())
     return later
-
-
-def _stays(moves: Sequence[_Move]) -> dict[str, list[Stay]]:
-    """For each key that rows moved from or to, between every two such moves: from (included, None: the beginning), to
-    (excluded), and the last key of the row that had the key then; None: it was replaced."""
-    events: dict[str, list[tuple[Order, int | None]]] = {}  # when, and the move away from it (None: a move to it)
-    for number, move in enumerate(moves):
-        events.setdefault(move.former, []).append((move.order, number))
-        events.setdefault(move.latter, []).append((move.order, None))
-    final: dict[int, str | None] = {}
-    coming: dict[str, int | None] = {}  # the next event of each key
-    for number in range(len(moves) - 1, -1, -1):
-        move = moves[number]
-        leaving = coming.get(move.latter)
-        if move.latter in coming:
-            final[number] = None if leaving is None else final[leaving]
-        else:
-            final[number] = move.latter
-        coming |= {move.latter: None, move.former: number}
-    stays: dict[str, list[Stay]] = {}
-    for key, of_key in events.items():
-        begins: list[Order | None] = [None, *(order for order, _ in of_key)]
-        for begin, (order, leaving) in zip(begins, of_key, strict=False):
-            stays.setdefault(key, []).append((begin, order, None if leaving is None else final[leaving]))
-    return stays
 
 
 # --- rows of one key --------------------------------------------------------------------------------------------------
@@ -422,10 +377,19 @@ class Replayed:
     ) -> Replayed:
         """The table at a position and time (:func:`rows_at`)."""
         rows, part, first = rows_at(capture, known, position, time, keys).fold(_overview, _merged_overviews)
-        names = _column_names(first, _versions(capture, known))
-        shown = [_shown(row, names) for row in first]
+        used = {row["table_version"] for row in first}
+        versions = [version for version in _versions(capture, known) if version["table_version"] in used]
+        versions.sort(key=lambda version: version["table_version"] or "")
+        declared = [column["name"] for version in versions for column in version["columns"] or ()]
+        in_keys, further = ([name for row in first for name, _ in row[image]] for image in ("key", "row"))
+        names = list(dict.fromkeys([*in_keys, *declared, *further]))[:SHOWN_COLUMNS]
+        shown = []
+        for row in first:
+            image = dict([*row["key"], *row["row"]])
+            cells = {f"c{n}": value_text(image[name]) if name in image else None for n, name in enumerate(names)}
+            shown.append(cells | {name: row[name] for name in ("partial", "changes", "position")})
         headings = {"partial": "partial", "changes": "changes", "position": "last position"}
-        return cls(rows, part, shown, {f"c{number}": name for number, name in enumerate(names)} | headings)
+        return cls(rows, part, shown, {f"c{n}": name for n, name in enumerate(names)} | headings)
 
 
 Overview = tuple[int, int, list[dict[str, Any]]]
@@ -443,9 +407,9 @@ def _merged_overviews(parts: Sequence[Overview]) -> Overview:
     return sum(part[0] for part in parts), sum(part[1] for part in parts), first
 
 
-def _by_value(key: Iterable[tuple[str, str | None]]) -> list[tuple[bool, Decimal, bool, str]]:
-    """Sort key: numbers by value, before texts."""
-    return [(*_number(value), value is not None, value or "") for _, value in key]
+def _by_value(key: Iterable[tuple[str, str | None]]) -> list[tuple[bool, Decimal, str]]:
+    """Sort key: numbers by value, before texts; NULL is the first of these."""
+    return [(*_number(value), value or "") for _, value in key]
 
 
 def _number(value: str | None) -> tuple[bool, Decimal]:
@@ -454,25 +418,6 @@ def _number(value: str | None) -> tuple[bool, Decimal]:
     except InvalidOperation:
         return True, Decimal(0)
     return (False, number) if number.is_finite() else (True, Decimal(0))
-
-
-def _column_names(rows: Sequence[Mapping[str, Any]], versions: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The columns of the newest versions of the rows, in their order; then other columns of the rows."""
-    used = {row["table_version"] for row in rows}
-    ordered = [
-        column["name"]
-        for version in sorted(versions, key=lambda version: version["table_version"] or "")
-        if version["table_version"] in used
-        for column in version["columns"] or ()
-    ]
-    keys, further = ([name for row in rows for name, _ in row[image]] for image in ("key", "row"))
-    return list(dict.fromkeys([*keys, *ordered, *further]))[:SHOWN_COLUMNS]
-
-
-def _shown(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    image = dict([*row["key"], *row["row"]])
-    cells = {f"c{number}": value_text(image[name]) if name in image else None for number, name in enumerate(names)}
-    return cells | {name: row[name] for name in ("partial", "changes", "position")}
 
 
 def rows_over_time(

@@ -280,7 +280,7 @@ def history(
     with working("looking through the files") as step:
         capture = opened(paths, format_name, pairs, filters, step, check_images)
         step("looking for the row")
-        changes = RowHistory.find(capture, table, dict(pairs_of_key)).shown
+        changes = RowHistory.of(capture, table, dict(pairs_of_key)).shown
     if path is not None:
         write_text(path, "".join(f"{json_line(change)}\n" for change in changes))
         print_lines([safe(f"{target}: {plural(len(changes), 'change')}")])
