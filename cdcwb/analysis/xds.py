@@ -133,18 +133,19 @@ def publish_rows(
     polled = firsts_of_parts(in_parts, parts, lambda batch: flags(batch["polled"]))
     cycled = in_parts.by_part(_ORDER, partial(_cycled, settings, polled), _CYCLED)
     decided = store.keep("decided", cycled.by_key(_OBJECT, [], partial(_decided, settings, sent, a_part), _DECIDED))
-    spans = decided.where(_is_published).select(_GROUPED_BY).by_part(_ORDER, _span, _SPAN).table().to_pylist()
-    carries = [xds.START]
-    by_part = {row["part"]: pickle.loads(row["span"]) for row in spans}
-    for part in range(parts):
-        carries.append(carries[-1].after(by_part.get(part), settings))
-    numbered = store.keep("numbered", decided.by_part(_ORDER, partial(_numbered, settings, carries), _NUMBERED))
+    in_cycles = decided.where(_is_published).by_key(["cycle"], _ORDER, partial(_numbered, settings, a_part), _NUMBERED)
+    others = decided.where(lambda batch: pc.invert(_is_published(batch))).map(_without_numbers, _NUMBERED)
+    in_cycles = store.keep("numbered", in_cycles.union(others))
+    sizes = in_cycles.totals(dict.fromkeys(NUMBERS.names, "max"), lambda batch: batch.select(["cycle", *NUMBERS.names]))
+    sizes = sizes.filter(sizes["event"].is_valid()).sort_by("cycle")
+    numbered = in_cycles.map(partial(_in_sequence, sizes), _NUMBERED)
+    documents, events = (pc.sum(sizes[name]).as_py() or 0 for name in ("document", "event"))
     counts = {row["decision"]: row["rows"] for row in counted(numbered, ["decision"])}
     by_decision = {str(name): counts[name] for name in Decision if name in counts}
     return Published(
         decisions=numbered.map(partial(_with_reasons, settings), xds.DECISIONS),
         numbered=numbered,
-        summary=Summary(carries[-1].document, carries[-1].event, by_decision),
+        summary=Summary(documents, events, by_decision),
         order=_ORDER,
         render=partial(_rendered, settings, sent),
         store=store,
@@ -207,8 +208,6 @@ _OWN: Final = pa.schema([*(xds.ROWS.field(name) for name in _KEPT), *OWN])
 _CYCLED: Final = pa.schema([*_OWN, PART, CYCLE.field("cycle")])
 _DECIDED: Final = _CYCLED.append(pa.field("overridden_by", pa.int64()))
 _NUMBERED: Final = pa.schema([*_DECIDED, *NUMBERS])
-_GROUPED_BY: Final = (PART.name, *_ORDER, *_OBJECT, "verb", "cycle")
-_SPAN: Final = pa.schema([PART, pa.field("span", pa.binary())])
 
 
 def _own(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -232,14 +231,23 @@ def _is_published(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     return pc.equal(batch["decision"], str(Decision.PUBLISHED))
 
 
-def _span(rows: pa.Table) -> pa.Table:
-    """The summary of the published rows of a part."""
-    return pa.table([rows[PART.name][:1], pa.array([pickle.dumps(xds.span_of(rows))])], schema=_SPAN)
+def _numbered(settings: Settings, size: int, batches: Batches) -> Batches:
+    """Published rows with the numbers of their event and document in their polling cycle."""
+    for cycles in complete_keys(batches, ["cycle"], size):
+        yield from xds.number_events(pa.table(cycles), settings).combine_chunks().to_batches()
 
 
-def _numbered(settings: Settings, carries: Sequence[xds.Carry], rows: pa.Table) -> pa.Table:
-    """Every row with the numbers of its event and document; ``carries`` are those with which parts begin."""
-    return xds.number_events(rows, settings, carries[rows[PART.name][0].as_py()])
+def _without_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    nothing = pa.nulls(len(batch), pa.int64())
+    return pa.RecordBatch.from_arrays([*batch.columns, nothing, nothing], schema=_NUMBERED)
+
+
+def _in_sequence(cycles: pa.Table, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the numbers of their event and document in the log; ``cycles``: how many each polling cycle has."""
+    at = np.minimum(np.searchsorted(cycles["cycle"], numbers(batch["cycle"])), len(cycles) - 1)
+    firsts = (np.append(0, np.cumsum(cycles[name])) for name in NUMBERS.names)
+    columns = [pc.add(batch[name], pa.array(first[at])) for name, first in zip(NUMBERS.names, firsts, strict=True)]
+    return pa.RecordBatch.from_arrays([*batch.columns[: -len(NUMBERS)], *columns], schema=_NUMBERED)
 
 
 def _with_reasons(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:

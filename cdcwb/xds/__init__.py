@@ -6,16 +6,7 @@ from cdcwb.xds.changes import NO_KEY, events_of_changes
 from cdcwb.xds.decisions import between_rows, own_decisions
 from cdcwb.xds.document import EVENT, document_batches, documents
 from cdcwb.xds.parse import parse_documents, validate
-from cdcwb.xds.publisher import (
-    START,
-    Carry,
-    Span,
-    number_events,
-    span_of,
-    to_decisions,
-    to_event_table,
-    with_cycles,
-)
+from cdcwb.xds.publisher import number_events, to_decisions, to_event_table, with_cycles
 from cdcwb.xds.rows import DECISIONS, ROWS, Decision
 from cdcwb.xds.settings import SETTINGS, Settings
 from cdcwb.xds.snapshot import Snapshot, with_snapshot
@@ -26,12 +17,9 @@ __all__ = [
     "NO_KEY",
     "ROWS",
     "SETTINGS",
-    "START",
-    "Carry",
     "Decision",
     "Settings",
     "Snapshot",
-    "Span",
     "between_rows",
     "document_batches",
     "documents",
@@ -39,7 +27,6 @@ __all__ = [
     "number_events",
     "own_decisions",
     "parse_documents",
-    "span_of",
     "to_decisions",
     "to_event_table",
     "validate",

@@ -5,9 +5,6 @@ tables, so that they can run part by part (:mod:`cdcwb.xds.rows`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,8 +14,6 @@ from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association
 from cdcwb.xds.rows import (
     CURRENT,
     DECISIONS,
-    NUMBERS,
-    Bools,
     Decision,
     Ints,
     coded,
@@ -33,59 +28,7 @@ from cdcwb.xds.rows import (
 from cdcwb.xds.settings import Settings, split_table
 from cdcwb.xds.snapshot import Snapshot
 
-__all__ = ["START", "Carry", "Span", "number_events", "span_of", "to_decisions", "to_event_table", "with_cycles"]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The columns in which the rows of one event are equal."""
-
-    table_name: str
-    table_key: str
-    verb: str
-    cycle: int
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Consecutive published rows. ``events``: the number of events of each polling cycle that begin in them, as pairs
-    of cycle and number, if an event begins with the first row."""
-
-    first: Group
-    last: Group
-    events: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Carry:
-    """The state of numbering: events and documents so far, the group of the last row (None: no row yet), and the number
-    of events of its polling cycle so far."""
-
-    event: int = 0
-    document: int = 0
-    group: Group | None = None
-    in_cycle: int = 0
-
-    def after(self, span: Span | None, settings: Settings) -> Carry:
-        """The state of numbering after these rows; None: there are none."""
-        if span is None:
-            return self
-        event, document, in_cycle = self.event, self.document, self.in_cycle
-        cycle = self.group.cycle if self.group is not None else None
-        for position, (here, begun) in enumerate(span.events):
-            new = begun - (1 if position == 0 and span.first == self.group else 0)
-            before = in_cycle if here == cycle else 0
-            document += _documents(before + new, settings) - _documents(before, settings)
-            event, in_cycle, cycle = event + new, before + new, here
-        return Carry(event, document, span.last, in_cycle)
-
-
-START: Final = Carry()
-"""Before the first row."""
-
-
-def _documents(events: int, settings: Settings) -> int:
-    return -(-events // settings.batch_size)
+__all__ = ["number_events", "to_decisions", "to_event_table", "with_cycles"]
 
 
 def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
@@ -97,59 +40,18 @@ def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
     return rows.append_column("cycle", pa.array(ordinal // settings.query_limit, mask=~polled))
 
 
-def number_events(rows: pa.Table, settings: Settings, carry: Carry = START) -> pa.Table:
-    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to decided rows in processing order, which have a decision;
-    ``carry`` is the state of numbering before them. Consecutive published rows of one object, verb and cycle are one
-    event; a document has up to ``batch_size`` events and ends with its cycle."""
-    is_published = flags(pc.equal(rows["decision"], str(Decision.PUBLISHED)))
-    event, document = _numbers_of(rows.filter(pa.array(is_published)), settings, carry)
-    at = pa.array(np.cumsum(is_published) - 1, mask=~is_published)
-    for name, values in zip(NUMBERS.names, (event, document), strict=True):
-        rows = rows.append_column(name, pa.array(values).take(at))
-    return rows
-
-
-def _numbers_of(rows: pa.Table, settings: Settings, carry: Carry) -> tuple[Ints, Ints]:
-    """The numbers of the event and the document of each published row."""
-    if rows.num_rows == 0:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    begins = _begins(rows)
-    begins[0] = _group(rows, 0) != carry.group
-    cycle = numbers(rows["cycle"])
-    event = np.cumsum(begins) + carry.event
-    # the number of events of its cycle that begin up to each row
-    new_cycle = np.flatnonzero(np.append(True, cycle[1:] != cycle[:-1]))
-    before = event[new_cycle] - begins[new_cycle]
-    if carry.group is not None and carry.group.cycle == cycle[0]:
-        before[0] -= carry.in_cycle
-    in_cycle = event - np.repeat(before, np.diff(np.append(new_cycle, len(cycle))))
-    opens = begins & ((in_cycle - 1) % settings.batch_size == 0)
-    return event, np.cumsum(opens) + carry.document
-
-
-def span_of(rows: pa.Table) -> Span | None:
-    """The summary of these rows, without their numbers; None: there are none."""
-    if rows.num_rows == 0:
-        return None
-    cycle = numbers(rows["cycle"])[_begins(rows)]
-    cycles, count = np.unique(cycle, return_counts=True)
-    events = tuple(zip(cycles.tolist(), count.tolist(), strict=True))
-    return Span(_group(rows, 0), _group(rows, -1), events)
-
-
-def _begins(rows: pa.Table) -> Bools:
-    """Whether an event begins with each row; true for the first row."""
-    group = codes(rows["table_name"], rows["table_key"])
-    verb = codes(rows["verb"])
-    cycle = numbers(rows["cycle"])
-    begins = np.ones(rows.num_rows, dtype=np.bool_)
-    begins[1:] = (group[1:] != group[:-1]) | (verb[1:] != verb[:-1]) | (cycle[1:] != cycle[:-1])
-    return begins
-
-
-def _group(rows: pa.Table, index: int) -> Group:
-    row = rows.num_rows + index if index < 0 else index
-    return Group(*(rows[name][row].as_py() for name in ("table_name", "table_key", "verb", "cycle")))
+def number_events(rows: pa.Table, settings: Settings) -> pa.Table:
+    """Adds the columns of :data:`cdcwb.xds.rows.NUMBERS` to published rows in processing order, all of each polling
+    cycle; in each cycle numbers begin at 1. Consecutive rows of one object and verb are one event; a document has up to
+    ``batch_size`` events and ends with its cycle."""
+    group, verb, cycle = codes(rows["table_name"], rows["table_key"]), codes(rows["verb"]), numbers(rows["cycle"])
+    changes = [np.append(True, column[1:] != column[:-1])[: len(column)] for column in (group, verb, cycle)]
+    event = np.cumsum(np.logical_or.reduce(changes))
+    first = np.flatnonzero(changes[2])
+    event -= np.repeat(event[first] - 1, np.diff(np.append(first, len(cycle))))
+    return rows.append_column("event", pa.array(event)).append_column(
+        "document", pa.array((event - 1) // settings.batch_size + 1)
+    )
 
 
 def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> pa.RecordBatch:

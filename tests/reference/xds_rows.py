@@ -4,7 +4,7 @@ rows of the event log (docs/formats/idm-event-log.md §4, §5)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from cdcwb.xds import (
     Settings,
     Snapshot,
     between_rows,
-    number_events,
     own_decisions,
     to_decisions,
     to_event_table,
@@ -28,7 +27,7 @@ from cdcwb.xds import (
 from cdcwb.xds.document import Verb, attributes_of
 from cdcwb.xds.rows import numbers, single_array
 
-__all__ = ["Publication", "publish", "to_rows"]
+__all__ = ["Publication", "numbered", "publish", "to_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,33 @@ def publish(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None
     back = pa.array(np.argsort(order))
     rows = with_snapshot(with_cycles(rows.take(pa.array(order)), settings), snapshot)
     rows = between_rows(rows, settings)
-    rows = number_events(rows, settings)
+    rows = numbered(rows, settings.batch_size)
     published = rows.filter(pc.equal(rows["decision"], str(Decision.PUBLISHED)))
     events = pa.Table.from_batches([to_event_table(published, settings, snapshot)])
     return Publication(to_decisions(rows, settings).take(back), events)
+
+
+def numbered(rows: pa.Table, batch_size: int) -> pa.Table:
+    """Rows with the numbers of their event and document."""
+    event = document = in_document = 0
+    last: tuple[Any, ...] | None = None
+    numbers_of_rows: list[tuple[int | None, int | None]] = []
+    for decision, *group in zip(
+        *(rows[name].to_pylist() for name in ("decision", "cycle", "table_name", "table_key", "verb")), strict=True
+    ):
+        if decision != Decision.PUBLISHED:
+            numbers_of_rows.append((None, None))
+            continue
+        if (*group,) != last:
+            event += 1
+            if last is None or last[0] != group[0] or in_document == batch_size:
+                document, in_document = document + 1, 0
+            in_document += 1
+        last = (*group,)
+        numbers_of_rows.append((event, document))
+    for place, name in enumerate(("event", "document")):
+        rows = rows.append_column(name, pa.array([pair[place] for pair in numbers_of_rows], pa.int64()))
+    return rows
 
 
 _VALUE: Final = r"""(?:"(?:[^"\\]|\\.)*"|[^,;'+"=\\<>]*)"""

@@ -18,20 +18,16 @@ from hypothesis import strategies as st
 from cdcwb.xds import (
     EVENT,
     ROWS,
-    START,
-    Carry,
     Settings,
     Snapshot,
     between_rows,
-    number_events,
     own_decisions,
-    span_of,
     to_decisions,
     to_event_table,
     with_cycles,
     with_snapshot,
 )
-from tests.reference.xds_rows import publish
+from tests.reference.xds_rows import numbered, publish
 from tests.xds_plainly import Row, publish_plainly
 
 DAY = 86_400_000_000
@@ -150,21 +146,13 @@ def test_publishing_part_by_part_is_publishing_at_once(seed: int) -> None:
         mine = pa.array([(hash((name, key)) % 2) == wanted_part for name, key in _objects(cycled)], pa.bool_())
         informed = with_snapshot(cycled.filter(mine), pickle.loads(pickle.dumps(SNAPSHOT)))
         parted.append(between_rows(informed, settings))
-    decided = pa.concat_tables(parted)
-
-    published = decided.filter(pc.equal(decided["decision"], "published")).sort_by("ordinal")
-    carry: Carry = START
-    numbered = []
-    for start in range(0, published.num_rows, 3):
-        part = published.slice(start, 3)
-        numbered.append(number_events(part, settings, carry))
-        carry = pickle.loads(pickle.dumps(carry)).after(pickle.loads(pickle.dumps(span_of(part))), settings)
-    if numbered:
-        events = to_event_table(pa.concat_tables(numbered), settings, SNAPSHOT)
-        assert pa.Table.from_batches([events]).equals(wanted.events)
-        rest = decided.filter(pc.not_equal(decided["decision"], "published"))
-        told = to_decisions(pa.concat_tables([*numbered, rest], promote_options="default"), settings)
-        assert told.sort_by("offset").to_pylist() == wanted.decisions.to_pylist()
+    decided = pa.concat_tables(parted).sort_by([("order_time", "ascending"), ("number", "ascending")])
+    decided = numbered(decided, settings.batch_size)
+    published = decided.filter(pc.equal(decided["decision"], "published"))
+    events = to_event_table(published, settings, SNAPSHOT)
+    assert pa.Table.from_batches([events]).equals(wanted.events)
+    told = to_decisions(decided, settings)
+    assert told.sort_by("offset").to_pylist() == wanted.decisions.to_pylist()
 
 
 def _objects(rows: pa.Table) -> list[tuple[str | None, str | None]]:
