@@ -33,6 +33,7 @@ CAPTURES: Final = {
     "schema_drift": "goldengate",
     "event_log_xds": "idm-event-log",
     "replay_and_reconcile": "qlik-kafka",
+    "continuity": "qlik-kafka",
     "explore": "gbase8s",
 }
 """The capture in ``data/`` that shows most of a notebook."""

@@ -58,6 +58,7 @@ PICTURES: Final = {
         parameters={"target": str(_OTHER)},
         start="source-and-target",
     ),
+    "continuity": Picture("continuity", "data/qlik-kafka", "chart-2"),
 }
 
 

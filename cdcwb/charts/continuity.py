@@ -8,6 +8,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.times import axis_of, micros
 from cdcwb.words import count, local, moment, zone_name
 
 __all__ = ["breaks_over_time", "version_chain"]
@@ -54,6 +55,7 @@ def breaks_over_time(breaks: Sequence[Record]) -> go.Figure:
         xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
         yaxis={**lanes, "range": [-0.6, len(tables) - 0.4], "showgrid": False, "zeroline": False},
     )
+    theme.limit_time(figure, axis_of([micros(row["at"]) for row in timed]), "break")
     return figure
 
 

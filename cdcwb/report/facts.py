@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.model import Operation, Severity
-from cdcwb.words import count, joined, plural, rounded, to_the_second, visible
+from cdcwb.words import count, joined, plural, rounded, tally, to_the_second, visible
 
 __all__ = [
     "KINDS",
@@ -340,6 +340,23 @@ def _why(what: str, facts: Facts) -> str:
     return f": {tally_words(counts, what)}" if counts else ""
 
 
+def _continuity(facts: Facts) -> str:
+    tables, checked, breaks = (facts[f"continuity_{name}"] for name in ("tables", "checked", "breaks"))
+    if breaks:
+        text = f"{plural(breaks, 'break')} in the continuity of rows: {tally(facts['continuity_kinds'])}"
+    elif facts["continuity_unchecked"]:
+        text = f"Nothing compared: {facts['continuity_unchecked']}"
+    else:
+        compared, of_all = facts["continuity_compared"], plural(tables, "table")
+        what = "no row has a second change"
+        if compared:
+            what = f"{plural(compared, 'change')} compared with the version before"
+        text = f"No breaks: {what}, in {of_all if checked == tables else f'{checked} of {of_all}'}"
+    if wrong := facts["counter_contradictions"]:
+        text += f"; {plural(wrong, 'contradiction')} of counters"
+    return text
+
+
 def _history(facts: Facts) -> str:
     number, table = facts["history_changes"], facts["history_table"]
     if number is None:
@@ -377,6 +394,7 @@ _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
     "schema_drift": _schema_drift,
     "event_log_xds": _event_log_xds,
     "replay_and_reconcile": _replay_and_reconcile,
+    "continuity": _continuity,
     "history": _history,
 }
 
@@ -394,6 +412,10 @@ _TONES: Final[dict[str, Callable[[Facts], tuple[Any, Any]]]] = {
     "replay_and_reconcile": lambda facts: (
         facts["reconcile_different"] or _lost(facts),
         any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late")) or facts["replay_partial"],
+    ),
+    "continuity": lambda facts: (
+        facts["continuity_breaks"] > facts["continuity_kinds"].get("repeat", 0) or facts["counter_contradictions"],
+        facts["continuity_breaks"] or facts["continuity_checked"] < facts["continuity_tables"],
     ),
     "history": lambda facts: (0, facts["history_changes"] is None),
 }

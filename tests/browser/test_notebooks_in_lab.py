@@ -33,6 +33,7 @@ RUNS: Final[dict[str, dict[str, Any]]] = {
     "04_schema_drift": {"path": str(DATA / "qlik-kafka")},
     "05_event_log_xds": {"path": str(DATA / "idm-event-log")},
     "06_replay_and_reconcile": {"path": str(DATA / "qlik-kafka"), "target": str(DATA / "qlik-change-table")},
+    "08_continuity": {"path": str(DATA / "qlik-kafka")},
 }
 THEMES: Final = ("light", "dark")
 _PROBE: Final = Path(__file__).with_name("probe.js").read_text(encoding="utf-8")

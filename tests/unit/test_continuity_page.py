@@ -10,6 +10,8 @@ import pytest
 
 import cdcwb
 from cdcwb.errors import OptionError
+from cdcwb.report import show
+from cdcwb.report.answer import Table
 
 
 def event(lsn: int, op: str, before: int | None, after: int | None, key: int = 1) -> str:
@@ -75,3 +77,37 @@ def test_rows_that_a_target_holds_wrongly_are_counted_for_each_rule(page: Any) -
     assert target.facts["wrong_rows_by_rule"]["commit"] == 0
     assert target.facts["wrong_rows_by_rule"]["arrival"] == 0  # the row is deleted after its late change
     assert target.frames[0]["rule"].to_list()[2] == "commit"
+
+
+def test_a_click_on_a_break_leads_to_both_records(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDCWB_VIEWS", "live")
+    for panel, rows in ((page.breaks(), [2, 4, 6]), (page.chain(), [0, 1, 2, 3, 4])):
+        (table,) = [block for block in panel.blocks if isinstance(block, Table)]
+        found = {name: links.find(named) for name, (links, named) in table.cells.items()}
+        assert found["offset"] == rows
+        earlier = [row for row in found["earlier_position"] if row is not None]
+        assert earlier == ([1, 3, 5] if len(rows) == 3 else [1, 3])
+        assert 'data-record="' in show.block_html(table, panel.links)
+    assert page.chain().figure.data[0].ids is not None
+
+
+def test_contradictions_of_counters_are_listed_with_their_records(tmp_path: Path) -> None:
+    source = {"version": "2.7.0.Final", "connector": "postgresql", "name": "a", "ts_ms": 1_700_000_000_000, "db": "d"}
+    source |= {"snapshot": "false", "schema": "shop", "table": "orders"}
+    end = {"status": "END", "id": "7:110", "event_count": 1, "ts_ms": 1_700_000_000_600}
+    end["data_collections"] = [{"data_collection": "shop.orders", "event_count": 1}]
+    rows = [{"status": "BEGIN", "id": "7:110", "event_count": None, "ts_ms": 1_700_000_000_500}]
+    for number in (1, 2):
+        row = {"before": None, "after": {"id": number}, "source": {**source, "txId": 7, "lsn": 100 + number}, "op": "c"}
+        counters = {"id": "7:110", "total_order": number, "data_collection_order": number}
+        rows.append({**row, "ts_ms": 1_700_000_000_500, "transaction": counters})
+    path = tmp_path / "orders.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, end]), encoding="utf-8")
+    page = cdcwb.load(path).view.continuity
+    assert page.overview().facts["counter_contradictions"] == 1
+    assert page.contradictions().frame["sentence"].to_list() == ["its end counts 1 event, 2 came"]
+
+
+def test_what_was_not_compared_is_named_with_its_reason() -> None:
+    page = cdcwb.load(Path(__file__).parents[2] / "data" / "sqlserver-ct").view.continuity
+    assert page.overview().facts["continuity_unchecked"].startswith("no table has a key; the option keys=")

@@ -12,7 +12,7 @@ import pytest
 
 from cdcwb.views import pages
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[0-7]*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("0[0-8]*.ipynb"))
 THIN = [pytest.param(path, id=path.stem) for path in NOTEBOOKS]
 LINES = 5
 

@@ -51,6 +51,16 @@ LOG: dict[str, Any] = {
     "decisions_invalid": 0,
     "decisions_needs_snapshot": 88,
 }
+CONTINUITY: dict[str, Any] = {
+    "continuity_tables": 3,
+    "continuity_checked": 3,
+    "continuity_compared": 120,
+    "continuity_breaks": 0,
+    "continuity_kinds": {},
+    "continuity_unchecked": "",
+    "counter_contradictions": 0,
+}
+BROKEN: dict[str, Any] = {"continuity_breaks": 3, "continuity_kinds": {"gap": 1, "repeat": 2}}
 REPLAY: dict[str, Any] = {
     "replay_table": "shop.customer",
     "replay_rows": 51,
@@ -110,6 +120,17 @@ COMPARED: dict[str, Any] = {
             "64 updates of 3 tables: neither masks nor before images show which columns changed",
         ),
         ("change_masks", {**MASKS, "updates": 0}, "No updates, so no change masks and no changed columns"),
+        ("continuity", CONTINUITY, "No breaks: 120 changes compared with the version before, in 3 tables"),
+        (
+            "continuity",
+            CONTINUITY | BROKEN | {"counter_contradictions": 1},
+            "3 breaks in the continuity of rows: repeat 2, gap 1; 1 contradiction of counters",
+        ),
+        (
+            "continuity",
+            CONTINUITY | {"continuity_checked": 0, "continuity_unchecked": "no table has a key"},
+            "Nothing compared: no table has a key",
+        ),
         ("schema_drift", DRIFT, "1 column renamed: shop.orders.state → state_v2, at 2026-02-03 08:02:05 UTC"),
         (
             "schema_drift",
@@ -227,6 +248,11 @@ def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
         ("replay_and_reconcile", COMPARED | {"reconcile_missing_by_reason": {"no_op_update": 7, "late": 1}}, "warning"),
         ("replay_and_reconcile", COMPARED | {"reconcile_extra_by_reason": {"unexplained": 1}}, "bad"),
         ("replay_and_reconcile", COMPARED | {"reconcile_missing": 0, "reconcile_extra": 0}, "warning"),
+        ("continuity", CONTINUITY, "good"),
+        ("continuity", CONTINUITY | {"continuity_checked": 2}, "warning"),
+        ("continuity", CONTINUITY | {"continuity_breaks": 2, "continuity_kinds": {"repeat": 2}}, "warning"),
+        ("continuity", CONTINUITY | BROKEN, "bad"),
+        ("continuity", CONTINUITY | {"counter_contradictions": 1}, "bad"),
         ("capture", {"tone": "bad"}, "bad"),
         ("change_masks", {"tone": "warning", "updates": 1}, "warning"),
         ("my_own", {}, ""),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
 from cdcwb.analysis.continuity import MOST_BREAKS, Break, Continuity, continuity
+from cdcwb.analysis.counters import Counters, counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
 from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
@@ -25,6 +26,11 @@ _DRAWN: Final = 2_000  # breaks
 _CHAIN: Final = 40  # changes of a row
 _ROWS: Final = 50
 _RECORDS: Final = {"operation": "change", "position": "position", "file": "file", "offset": "offset"}
+_EARLIER: Final = {
+    "earlier_operation": "contradicts",
+    "earlier_position": "at position",
+    "earlier_offset": "at offset",
+}
 _MEANINGS: Final = {
     Break.GAP: "a version of the row is missing between two changes",
     Break.STALE: "an older version of the row arrives after a newer one",
@@ -36,25 +42,48 @@ _MEANINGS: Final = {
 
 
 class ContinuityPage(Page):
-    """Breaks in the continuity of rows: by table, over time, the rows with most of them, and the versions of one row.
+    """Breaks in the continuity of rows: by table, over time, the rows with most of them, and the versions of one row;
+    what a target would hold, and contradictions of counters.
 
     ``table`` and ``key`` (a JSON object, or column=value): the row whose versions are shown; empty: the one with most
     breaks.
     """
 
     title: ClassVar[str] = "Continuity of rows"
+    notebook: ClassVar[str] = "continuity"
     images: ClassVar[bool] = True
 
     def __init__(self, opened: OpenedCapture, table: str = "", key: str = "") -> None:
         super().__init__(opened)
+        self.wanted = self.check(table, key)
+
+    @classmethod
+    def check(cls, table: str = "", key: str = "", **_: Any) -> tuple[str, dict[str, Any]] | None:
+        """The table and the key of a row; None if neither is given."""
         if bool(table) != bool(key):
             raise OptionError("table and key: give both, or neither")
-        self.wanted = (table, parse_key(key)) if key else None
+        return (table, parse_key(key)) if key else None
 
     @cached_property
     def result(self) -> Continuity:
         """The breaks of the capture."""
         return continuity(self.capture)
+
+    @property
+    def unchecked(self) -> str:
+        """Why no row was checked; empty if rows were."""
+        if self.result.facts["compared"] or self.result.checked:
+            return ""
+        if not self.opened.whole.has_images:
+            return "the capture was loaded without images"
+        if not self.result.tables:
+            return "there are no changes of rows"
+        return "no table has a key; the option keys=schema.table:column names one"
+
+    @cached_property
+    def counters(self) -> Counters:
+        """The contradictions of counters."""
+        return counters(self.capture)
 
     @cached_property
     def worst(self) -> list[dict[str, Any]]:
@@ -71,13 +100,23 @@ class ContinuityPage(Page):
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """What was checked, and what was found."""
-        result = self.result
-        self.begin(answer, {f"continuity_{name}": value for name, value in result.facts.items()})
+        result, numbers = self.result, self.counters
+        facts = {f"continuity_{name}": value for name, value in result.facts.items()}
+        facts |= {"continuity_unchecked": self.unchecked, "counted_transactions": numbers.transactions}
+        facts |= {"counter_contradictions": numbers.contradictions}
+        self.begin(answer, facts)
         answer.cards(
             [
                 ("breaks", count(result.breaks), tally(result.kinds) if result.breaks else result.summary),
                 ("rows", count(sum(table["rows"] for table in result.tables)), "with a key"),
                 ("compared", count(result.facts["compared"]), "changes that follow another one of their row"),
+                (
+                    "counters",
+                    count(numbers.contradictions) if numbers.transactions else "none",
+                    f"contradictions in {plural(numbers.transactions, 'transaction')} with numbered events"
+                    if numbers.transactions
+                    else "no event has a number",
+                ),
                 self.problems_card(),
             ]
         )
@@ -139,15 +178,16 @@ class ContinuityPage(Page):
             ]
             told = "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"])
             place = {name: change["places"][-1][name] for name in ("file", "offset")} if change["places"] else {}
-            broken = {"broken": found[0]["kind"] if found else None, "why": found[0]["sentence"] if found else None}
+            broken = {"broken": found[0]["kind"] if found else None}
+            broken |= {name: found[0][name] if found else None for name in ("earlier_file", *_EARLIER)}
             chain.append({**change, **place, **broken, "told": told})
         first = next((n for n, change in enumerate(chain) if change["broken"]), 0)
         begin = max(0, min(first - _CHAIN // 2, len(chain) - _CHAIN))
         shown = answer.linked(chain[begin : begin + _CHAIN])
         answer.note(f"{known.table}, {key_text(key)}: {plural(len(chain), 'change')}.")
-        headings = {"at": "time", "told": "values", "broken": "break", **_RECORDS, "why": "what"}
+        headings = {"at": "time", "told": "values", "broken": "break", **_RECORDS, **_EARLIER}
         answer.chart(charts.version_chain(shown), shown, {"operation": "change", "broken": "break", "told": "values"})
-        answer.table(shown, headings, total=len(chain), folder=self.asked.shown)
+        answer.table(shown, headings, total=len(chain), folder=self.asked.shown, cells=self._both(shown))
 
     @panel("What would a target hold?")
     def target(self, answer: Answer) -> None:
@@ -189,9 +229,30 @@ class ContinuityPage(Page):
     @panel("Breaks")
     def breaks(self, answer: Answer) -> None:
         """The breaks one by one, with both records."""
-        headings = {"kind": "kind", "table": "table", "sentence": "what", "distance": "late by", **_RECORDS}
-        headings |= {"earlier_position": "contradicts the position", "earlier_offset": "at offset"}
-        shown = self.result.listed[:_ROWS]
-        answer.table(shown, headings, total=self.result.breaks, none="None.", folder=self.asked.shown)
+        shown = [{**row, "row": key_text(row["key"])} for row in self.result.listed[:_ROWS]]
+        headings = {"kind": "kind", "table": "table", "row": "row"}
+        headings |= {"columns": "columns"} if any(row["columns"] for row in shown) else {}
+        headings |= {"distance": "late by"} if any(row["distance"] for row in shown) else {}
+        headings |= _RECORDS | _EARLIER
+        total, cells = self.result.breaks, self._both(shown)
+        answer.table(shown, headings, total=total, folder=self.asked.shown, cells=cells)
         if self.result.breaks > MOST_BREAKS:
             answer.note(f"Listed are the first {count(MOST_BREAKS)}.")
+
+    def _both(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """The cells of breaks that lead to their two records."""
+        if self.links is None or not rows:
+            return {}
+        earlier = [{name: row[f"earlier_{name}"] for name in ("file", "offset")} for row in rows]
+        return {"offset": (self.links, rows)} | dict.fromkeys(_EARLIER, (self.links, earlier))
+
+    @panel("Contradictions of counters")
+    def contradictions(self, answer: Answer) -> None:
+        """Transactions whose events contradict their numbers."""
+        numbers = self.counters
+        none = "No event has a number in its transaction."
+        if numbers.transactions:
+            none = f"None in {plural(numbers.transactions, 'transaction')} with numbered events."
+        headings = {"transaction_id": "transaction", "sentence": "what", "file": "file", "offset": "offset"}
+        rows = numbers.listed[:_ROWS]
+        answer.table(rows, headings, total=numbers.contradictions, none=none, folder=self.asked.shown)
