@@ -36,6 +36,7 @@ __all__ = [
     "Table",
     "Verdict",
     "Widget",
+    "headings",
     "records",
 ]
 
@@ -43,9 +44,30 @@ FIRST_ROWS: Final = 12
 """Number of rows of a live table that are shown first."""
 
 _INSTEAD: Final = 60
+_HEADINGS: Final = {
+    "at": "time",
+    "began_at": "begin",
+    "bytes": "size",
+    "changed_at": "time",
+    "duration_us": "duration",
+    "ended_at": "end",
+    "event_type": "type",
+    "lasted_us": "duration",
+    "most_us": "longest",
+    "p50_us": "p50",
+    "p95_us": "p95",
+    "p99_us": "p99",
+    "record_id": "record",
+    "record_type": "type",
+    "sentence": "what",
+    "table_version": "version",
+    "transaction_id": "transaction",
+}
+"""Headings of columns that are not their names."""
 
 Record: TypeAlias = dict[str, Any]
 Rows: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
+Columns: TypeAlias = "str | Mapping[str, str]"
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -105,7 +127,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings: ``columns`` has the heading of each key.
+    """Rows under headings: ``columns`` has the heading of each key (:func:`headings`).
 
     ``total``: the number of all rows, if there are more. ``none``: the sentence without rows. ``folder``: of the
     capture, left out of file names. ``by_heading``: the columns are captured ones, named by their headings in
@@ -215,19 +237,19 @@ class Answer:
         """A few key figures: title, value and a note each; None is left out."""
         self.blocks.append(Cards([value for value in values if value is not None]))
 
-    def table(self, rows: Rows, columns: Mapping[str, str], **about: Any) -> None:
+    def table(self, rows: Rows, columns: Columns, **about: Any) -> None:
         """Rows under headings (:class:`Table`)."""
-        self.blocks.append(Table(records(rows), dict(columns), **about))
+        self.blocks.append(Table(records(rows), headings(columns), **about))
 
     def chart(
         self,
         figure: go.Figure,
         rows: Sequence[Mapping[str, Any]] = (),
-        columns: Mapping[str, str] | None = None,
+        columns: Columns = "",
         record: Callable[[Mapping[str, Any]], int | None] | None = None,
     ) -> None:
         """A figure, and rows and headings with the same numbers (:class:`Figure`)."""
-        self.blocks.append(Figure(figure, Table(records(rows[:_INSTEAD]), columns or {}), record))
+        self.blocks.append(Figure(figure, Table(records(rows[:_INSTEAD]), headings(columns)), record))
 
     def document(self, html: str, text: str) -> None:
         """Escaped HTML, with the text for a page without HTML."""
@@ -296,6 +318,15 @@ class Answer:
     def __repr__(self) -> str:
         parts = [plural(len(self.figures), "figure"), plural(len(self.tables), "table")]
         return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
+
+
+def headings(columns: Columns) -> dict[str, str]:
+    """The headings of columns by key, from a text such as ``table; sentence: what; file``, where a heading that is not
+    given is the usual one of the column; mappings are returned as they are."""
+    if not isinstance(columns, str):
+        return dict(columns)
+    pairs = (part.strip().partition(": ") for part in columns.split(";") if part.strip())
+    return {name: heading or _HEADINGS.get(name) or name.replace("_", " ") for name, _, heading in pairs}
 
 
 def records(rows: Rows) -> list[Record]:

@@ -41,7 +41,7 @@ _FACTS = (
 )
 """Facts of the summary that this page records besides those of every page."""
 _HELP: Final = "Drag over the bars to select a time; double-click to select all. Click a bar to see its first record."
-_PARTS = {"understood": "understood", "filler": "filler", "malformed": "malformed"}
+_PARTS: Final = "understood; filler; malformed"
 
 
 class CapturePage(Page):
@@ -104,7 +104,7 @@ class CapturePage(Page):
     @panel("Files")
     def files(self, answer: Answer) -> None:
         """The files, and their bytes by outcome of decoding."""
-        self.list_files(answer, self.held, {"events": "records", **_PARTS})
+        self.list_files(answer, self.held, f"events: records; {_PARTS}")
         names = ask.short_names([entry["file"] for entry in self.held])
         pairs = list(zip(names, self.held, strict=True))[:1000]
         answer.record({"files": {name: entry["events"] for name, entry in pairs}})
@@ -118,7 +118,7 @@ class CapturePage(Page):
             some.sort(key=lambda entry: -(entry["malformed"] or 0))
             names = ask.short_names([entry["file"] for entry in some])
             if some:
-                answer.chart(charts.ledger(some, names, unit), some, {"file": "file", **_PARTS})
+                answer.chart(charts.ledger(some, names, unit), some, f"file; {_PARTS}")
             if len(some) > charts.MOST_FILES:
                 shown = f"{charts.MOST_FILES} of {plural(len(some), 'file')} shown"
                 answer.note(f"{shown}: those with the most that is malformed.")
@@ -131,7 +131,7 @@ class CapturePage(Page):
         drawn = page.done
         if drawn.over_time:
             figure = charts.done_over_time(drawn.over_time, drawn.width_us, drawn.axis)
-            heads = {"began_at": "from", "operation": "operation", "changes": "changes"}
+            heads = "began_at: from; operation; changes"
             answer.chart(figure, drawn.over_time, heads, lambda point: page.first_in(point, drawn.width_us))
         if without:
             answer.note(f"Without a time, so not in the chart: {tally(without)}.")
@@ -164,9 +164,8 @@ class CapturePage(Page):
         if total:
             answer.headline = f"{plural(total, 'change')} of {plural(len(changed), 'table')}"
             answer.headline += f", most of {rows[0]['table']}: {count(rows[0]['changes'])}"
-        heads = {"table": "table", "versions": "versions", "changes": "changes", "operations": "by operation"}
-        heads |= {"first_time": "first", "last_time": "last", "first_position": "from position"}
-        heads |= {"last_position": "to position"}
+        heads = "table; versions; changes; operations: by operation; first_time: first; last_time: last"
+        heads += "; first_position: from position; last_position: to position"
         none_at_all = "No change is selected." if self.asked.limits else "There are no tables."
         answer.table(known[:200], heads, total=len(known), none=none_at_all)
         answer.record({"tables": {row["table"]: dict(row["operations"]) for row in known[:1000]}})
@@ -176,9 +175,9 @@ class CapturePage(Page):
         """The record types of the source, and the kinds that all formats share."""
         by_kind, by_type = self.summary["events_by_kind"], self.summary["events_by_record_type"]
         kinds = [{"kind": kind, "records": number} for kind, number in by_kind.items()]
-        answer.table(kinds, {"kind": "kind", "records": "records"}, none="There are no records.")
+        answer.table(kinds, "kind; records", none="There are no records.")
         types = [{"record_type": name, "records": number} for name, number in by_type.items()]
-        heads = {"record_type": "record type", "records": "records"}
+        heads = "record_type: record type; records"
         answer.table(types[:60], heads, total=len(types), none="No record has a type.")
 
     @panel("Problems", live=True)
@@ -190,8 +189,8 @@ class CapturePage(Page):
     def versions(self, answer: Answer) -> None:
         """The versions of tables, in order of appearance."""
         rows = ask.versions(self.capture)
-        heads = {"table": "table", "table_version": "version", "columns": "columns", "names": "named"}
-        heads |= {"first_position": "from position", "origin": "comes from", "file": "file", "offset": "offset"}
+        heads = "table; table_version; columns; names: named; first_position: from position; origin: comes from"
+        heads += "; file; offset"
         none = "No table is described."
         answer.table(rows[:200], heads, total=len(rows), none=none, folder=self.asked.shown)
         answer.record({"versions": [[row["table"], row["table_version"], row["columns"]] for row in rows[:1000]]})
@@ -212,7 +211,7 @@ class CapturePage(Page):
             {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
             for key in sorted({*here, *there})
         ]
-        heads = {"table": "table", "operation": "operation", "changes": "changes", "on_spark": "on Spark"}
+        heads = "table; operation; changes; on_spark: on Spark"
         answer.table(rows, heads, none="There are no changes.")
         is_same = here == there
         answer.note("Both numbers are the same." if is_same else "The numbers differ: please report this as an error.")

@@ -12,7 +12,7 @@ from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
 from cdcwb.analysis.profiles import values
 from cdcwb.analysis.versions import side_by_side
-from cdcwb.report.answer import Answer
+from cdcwb.report.answer import Answer, headings
 from cdcwb.views.pages.page import Page, panel
 from cdcwb.words import count, plural, tally
 
@@ -23,27 +23,11 @@ __all__ = ["Drift"]
 
 _STEPS: Final = 12
 """Maximum number of steps that are shown column by column."""
-_VERSIONS: Final = {
-    "table": "table",
-    "number": "version",
-    "table_version": "name",
-    "changes": "changes",
-    "columns": "columns",
-    "origin": "known from",
-    "first_position": "first position",
-    "first_at": "first change",
-    "last_at": "last",
-}
-_PROFILES: Final = {
-    "column": "column",
-    "values": "values",
-    "null": "NULL",
-    "numbers": "numbers",
-    "dates": "dates",
-    "characters": "characters",
-    "magnitude": "magnitude",
-    "unlike": "unlike",
-}
+_VERSIONS: Final = (
+    "table; number: version; table_version: name; changes; columns; origin: known from; first_position"
+    "; first_at: first change; last_at: last"
+)
+_PROFILES: Final = "column; values; null: NULL; numbers; dates; characters; magnitude; unlike"
 
 
 class Drift(Page):
@@ -126,7 +110,7 @@ class Drift(Page):
         """A bar for every version from its first change to its last, and a table."""
         lanes = answer.linked(ask.lane_rows(self.drift))
         figure = charts.version_lanes(lanes)
-        answer.chart(figure, lanes, _VERSIONS | {"change": "change of schema"})
+        answer.chart(figure, lanes, _VERSIONS + "; change: change of schema")
         drawn = figure.layout.meta
         if drawn["bars"] + drawn["without_rows"] < drawn["versions"]:
             some = f"{count(drawn['tables'])} of {plural(drawn['all_tables'], 'table')}"
@@ -147,17 +131,16 @@ class Drift(Page):
     @panel("Findings")
     def findings(self, answer: Answer) -> None:
         """Differences between versions, and misaligned values, worst first."""
-        heads = {"severity": "severity", "rule": "rule", "table": "table", "column": "column", "old": "old"}
-        heads |= {"new": "new", "first_position": "first position", "first_at": "first time", "evidence": "evidence"}
-        rows = [{name: getattr(finding, name) for name in heads} for finding in self.reported[:200]]
+        heads = "severity; rule; table; column; old; new; first_position; first_at: first time; evidence"
+        rows = [{name: getattr(finding, name) for name in headings(heads)} for finding in self.reported[:200]]
         answer.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
 
     @panel("Column by column")
     def differences(self, answer: Answer) -> None:
         """The columns of two versions, for each step."""
         shown = [step for step in self.steps if step.differences or self.pair]
-        heads = {"old_place": "ordinal", "old_name": "old column", "old_kind": "type", "new_place": "ordinal now"}
-        heads |= {"new_name": "new column", "new_kind": "type now", "differs": "differs in"}
+        heads = "old_place: ordinal; old_name: old column; old_kind: type; new_place: ordinal now"
+        heads += "; new_name: new column; new_kind: type now; differs: differs in"
         for step in shown[:_STEPS]:
             sides = list(side_by_side(step.old.columns, step.new.columns, step.differences))
             both = [side for side in sides if side["differs"] or len(sides) <= 80][:200]
@@ -172,8 +155,8 @@ class Drift(Page):
     @panel("Schema compatibility")
     def compatibility(self, answer: Answer) -> None:
         """Whether a reader of one version can read rows of the other, by the rules of Avro."""
-        heads = {"table": "table", "old": "old version", "new": "new version", "fit": "compatibility"}
-        heads |= {"evidence": "the new reader reads old rows", "sentence": "the old reader reads new rows"}
+        heads = "table; old: old version; new: new version; fit: compatibility"
+        heads += "; evidence: the new reader reads old rows; sentence: the old reader reads new rows"
         fits = ask.reading(self.steps)
         answer.table(fits[:100], heads, total=len(fits), none="There is no step from one version to another.")
         answer.record({"compatibility": [[row["table"], row["old"], row["new"], row["fit"]] for row in fits]})
@@ -181,8 +164,7 @@ class Drift(Page):
     @panel("Values under the wrong columns")
     def misaligned(self, answer: Answer) -> None:
         """Columns whose values begin to resemble those of another, with the profiles of both before."""
-        heads = {"table": "table", "column": "column", "looks_like": "looks like", "changes": "rows"}
-        heads |= {"position": "from position", "at": "from time", "file": "file", "offset": "offset"}
+        heads = "table; column; looks_like; changes: rows; position: from position; at: from time; file; offset"
         profiles = self.values.profiles.values()
         looked = sum(sum(profile.rows for profile in columns.values()) > 0 for columns in profiles)
         none = f"In {plural(looked, 'version')} with values, those of every column look like its own."
@@ -198,7 +180,7 @@ class Drift(Page):
     def profiles(self, answer: Answer) -> None:
         """Profiles of the values of each column before and after a step, largest difference first."""
         rows = ask.step_profiles(self.steps, self.values)
-        heads = {"table": "table", "old": "old version", "new": "new version", **_PROFILES}
+        heads = f"table; old: old version; new: new version; {_PROFILES}"
         none = "No step has enough values on both sides."
         none = none if self.steps else "There is no step from one version to another."
         answer.table(rows[:30], heads, total=len(rows), none=none)
@@ -206,7 +188,7 @@ class Drift(Page):
     @panel("Rows without a version")
     def without_version(self, answer: Answer) -> None:
         """Rows of unknown table version."""
-        heads = {"table": "table", "events": "rows", "position": "first position", "file": "file", "offset": "offset"}
+        heads = "table; events: rows; position: first position; file; offset"
         rows = self.drift.without_version
         answer.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
         answer.record({"rows_without_version": self.answered_by()["rows_without_version"]})
@@ -215,8 +197,8 @@ class Drift(Page):
     def newest_schema(self, answer: Answer) -> None:
         """What is lost if rows of older versions are read by the newest version of their table."""
         losses = newest_schema(self.drift.versions, self.drift.steps)
-        heads = {"table": "table", "table_version": "rows of version", "changes": "rows", "rule": "rule"}
-        heads |= {"column": "column", "old": "in the rows", "new": "in the newest", "what": "what goes wrong"}
+        heads = "table; table_version: rows of version; changes: rows; rule; column; old: in the rows"
+        heads += "; new: in the newest; what: what goes wrong"
         none = "Nothing: no row of an older version loses anything."
         answer.table(_in_words(losses[:100]), heads, total=len(losses), none=none)
         answer.record({"newest_schema_losses": len(losses)})

@@ -27,7 +27,7 @@ __all__ = ["EventLog"]
 _LANES: Final = 40  # objects whose rows are shown
 _ROWS: Final = 60  # rows of an object
 _HISTORIES: Final = 20
-_WITH_OBJECT: Final = {"scope": "object", "record_id": "record", "event_type": "type", "decision": "decision"}
+_WITH_OBJECT: Final = "scope: object; record_id; event_type; decision"
 
 
 class EventLog(Page):
@@ -102,7 +102,7 @@ class EventLog(Page):
         answer.record({"decisions": [[row[kind], row["decision"], row["rows"]] for row in counts]})
         if self.nothing:
             return
-        headings = {kind: kind.replace("_", " "), "decision": "decision", "rows": f"{self.unit}s"}
+        headings = f"{kind}: {kind.replace('_', ' ')}; decision; rows: {self.unit}s"
         answer.chart(charts.decisions(counts, kind, names, self.unit), words.readable(counts), headings)
         answer.table(*words.matrix(counts, kind))
 
@@ -111,8 +111,7 @@ class EventLog(Page):
         """Why rows are not published."""
         reasons = words.readable(self.page.reasons)
         answer.record({"reasons": len(reasons)})
-        headings = {"decision": "decision", "reason": "reason", "rows": f"{self.unit}s"}
-        headings |= {"first_record_id": "first record"} if self.log else {}
+        headings = f"decision; reason; rows: {self.unit}s{'; first_record_id: first record' if self.log else ''}"
         if not self.nothing:
             answer.table(reasons[:40], headings, total=len(reasons), none=f"Every {self.unit} is published.")
 
@@ -120,7 +119,7 @@ class EventLog(Page):
     def users(self, answer: Answer) -> None:
         """Who made the changes of an event log."""
         if self.log and not self.nothing:
-            headings = {"perpetrator": "perpetrator", "rows": "rows", "published": "published"}
+            headings = "perpetrator; rows; published"
             answer.table(self.log.perpetrators(12), headings)
 
     @panel("Rows not published")
@@ -128,11 +127,10 @@ class EventLog(Page):
         """Rows that are not published, with their reasons."""
         left = words.readable(self.page.unpublished(50))
         answer.record({"not_published": self.page.left_out, "not_published_shown": len(left)})
-        headings = {"reason": "reason", "operation": "operation", "table": "table", "position": "position"}
+        headings = "reason; operation; table; position"
         if self.log:
             left = words.with_object(left)
-            headings = {"decision": "decision", "reason": "reason", "record_id": "record", "event_type": "type"}
-            headings |= {"scope": "object", "column_name": "column"}
+            headings = "decision; reason; record_id; event_type; scope: object; column_name: column"
         if not self.nothing:
             answer.table(left, headings, total=self.page.left_out, none=f"Every {self.unit} is published.")
 
@@ -160,8 +158,7 @@ class EventLog(Page):
         first = [row for row in rows if row["lane"] < _HISTORIES]
         answer.chart(charts.histories(first, words.TYPES), first, _WITH_OBJECT)
         answer.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
-        meanings = {"event_type": "type", "name": "name", "meaning": "meaning", "verb": "becomes"}
-        answer.table(words.types_used(self.page.counts), {**meanings, "rows": "rows"})
+        answer.table(words.types_used(self.page.counts), "event_type; name; meaning; verb: becomes; rows")
 
     @panel("Documents")
     def documents(self, answer: Answer) -> None:
@@ -179,9 +176,8 @@ class EventLog(Page):
         """Rows whose old value differs from the value that the previous row wrote."""
         answer.record({"chain_breaks": self.page.chain_breaks})
         if self.log and not self.nothing:
-            headings = {"record_id": "record", "scope": "object", "column_name": "column"}
-            headings |= {"previous_record_id": "previous record", "previous_new_value": "value it wrote"}
-            headings |= {"old_value": "old value"}
+            headings = "record_id; scope: object; column_name: column; previous_record_id: previous record"
+            headings += "; previous_new_value: value it wrote; old_value"
             rows = words.with_object(self.log.chain(50), "table")
             answer.table(
                 rows,
@@ -199,8 +195,7 @@ class EventLog(Page):
             return
         if effects:
             answer.note(words.effects_said(effects))
-        headings = {"scope": "object", "rows": "rows", "effect": "effect", "was": "before", "now": "after"}
-        headings |= {"read_back": "read from the table"}
+        headings = "scope: object; rows; effect; was: before; now: after; read_back: read from the table"
         rows = words.with_object(self.log.net(40), "table")
         answer.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
 
@@ -208,7 +203,7 @@ class EventLog(Page):
     def categories(self, answer: Answer) -> None:
         """The categories of event types in an event log, and what each means for space, time and triggers."""
         if self.log and not self.nothing:
-            headings = {"category": "category", "types": "types", "rows": "rows", "sentence": "meaning"}
+            headings = "category; types; rows; sentence: meaning"
             answer.table(words.categories_used(self.page.counts), headings)
 
     @panel("Different spellings of a key")
@@ -217,7 +212,7 @@ class EventLog(Page):
         spellings = self.page.spellings(self.capture)
         answer.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
-            headings = {"table": "table", "sentence": "what", "file": "first in", "offset": "at offset"}
+            headings = "table; sentence; file: first in; offset: at offset"
             answer.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
 
     @panel("Problems")
@@ -228,5 +223,5 @@ class EventLog(Page):
     @panel("Publisher settings")
     def publishing(self, answer: Answer) -> None:
         """Every setting with its value, and the files of the snapshot."""
-        headings = {"setting": "setting", "value": "value", "about": "meaning"}
+        headings = "setting; value; about: meaning"
         answer.table(words.setting_rows(self.settings, self.tables_now), headings)

@@ -119,9 +119,9 @@ class Masks(Page):
             answer.note(ask.LISTED)
         if keyless := [row["table"] for row in known if row["listed_without_key"]]:
             answer.note(ask.without_key(keyless))
-        heads = {"table": "table", "updates": "updates", "told_by_mask": "from the mask"}
-        heads |= {"told_by_images": "from images", "told_by_log": "from the log", "not_told": "unknown"}
-        heads |= {"idle": "no-op updates", "columns_changed": "columns that change"}
+        heads = "table; updates; told_by_mask: from the mask; told_by_images: from images"
+        heads += "; told_by_log: from the log; not_told: unknown; idle: no-op updates"
+        heads += "; columns_changed: columns that change"
         answer.table(known, heads, none="There are no updates.")
 
     @panel(
@@ -146,7 +146,7 @@ class Masks(Page):
             assert axis is not None  # of the cells
             some = [cell for cell in drawn if cell["table"] == name]
             answer.note(f"{name}:")
-            heads = {"began_at": "from", "column": "column", "changed": "updates"}
+            heads = "began_at: from; column; changed: updates"
             answer.chart(charts.changed_over_time(some, width_us, axis), some, heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
         untimed = self.changed.columns.total() - changed
@@ -185,7 +185,7 @@ class Masks(Page):
             headers = self.capture.headers
             first = first_by_column(headers)
             rows = [{**row, "record": int(headers.record[first[row["table"], row["column"]]])} for row in rows]
-        heads = {"table": "table", "column": "column", "changed": "changed", "updates": "of updates", "share": "share"}
+        heads = "table; column; changed; updates: of updates; share"
         answer.table(rows, heads, none="No update is known to change a column.")
         answer.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in rows}})
 
@@ -194,8 +194,8 @@ class Masks(Page):
         """How often each column is changed, has a value, is NULL, or is not captured."""
         columns = self.columns
         often = [name for name in self.changed.tables if any(row["changed"] for row in columns if row["table"] == name)]
-        heads = {"column": "column", "changed": "changed", "share": "share of updates", "became_null": "became NULL"}
-        heads |= {"set": "has a value", "null": "is NULL", "not_captured": "not captured"}
+        heads = "column; changed; share: share of updates; became_null: became NULL; set: has a value"
+        heads += "; null: is NULL; not_captured"
         for name in often[:_TABLES]:
             some = [row for row in columns if row["table"] == name]
             answer.note(f"{name}:")
@@ -208,8 +208,7 @@ class Masks(Page):
             {"not_captured": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["not_captured"])}}
         )
         lacking = [row for row in columns if row["not_captured"] or row["null"]]
-        heads = {"table": "table", "column": "column", "set": "has a value", "null": "is NULL"}
-        heads |= {"not_captured": "not captured", "became_null": "became NULL"}
+        heads = "table; column; set: has a value; null: is NULL; not_captured; became_null: became NULL"
         answer.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
 
     @panel("Which columns change together", live=True, hint="Click a cell to see the first update of both.")
@@ -217,7 +216,7 @@ class Masks(Page):
         """Columns that are changed by the same update."""
         pairs = self.changed.together()
         paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
-        heads = {"column": "column", "other": "other", "together": "together", "likeness": "share"}
+        heads = "column; other; together; likeness: share"
         most = min(self.most_tables, _PAIRED)
         for name in paired[:most]:
             some = [pair for pair in pairs if pair["table"] == name]
@@ -234,7 +233,7 @@ class Masks(Page):
     @panel("Masks, bit by bit")
     def bit_by_bit(self, answer: Answer) -> None:
         """Each mask, most frequent first: a dot is a set bit."""
-        heads = {"mask": "mask", "operation": "operation", "changes": "changes", "columns": "columns"}
+        heads = "mask; operation; changes; columns"
         for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
             masks = [mask for mask in self.bits if mask.table == name]
             rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in masks]
@@ -254,32 +253,29 @@ class Masks(Page):
         """No-op updates."""
         rows = ask.idle_updates(self.changed, self.change_sources)
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
-        heads = {"table": "table", "idle": "no-op updates", "updates": "of updates", "share": "share"}
-        heads |= {"file": "first in", "offset": "at offset"}
+        heads = "table; idle: no-op updates; updates: of updates; share; file: first in; offset: at offset"
         none = "Every update whose changed columns are known changes at least one."
-        answer.table(shares, heads, none=none, folder=self.asked.path)
+        answer.table(shares, heads, none=none, folder=self.asked.shown)
         answer.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
 
     @panel("Changes of keys")
     def keys(self, answer: Answer) -> None:
         """Updates that changed the key of a row."""
         moved = ask.key_changes(self.capture)
-        heads = {"table": "table", "old_key": "old key", "new_key": "new key", "position": "position"}
-        heads |= {"changed_at": "time", "transaction_id": "transaction", "file": "file", "offset": "offset"}
-        answer.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.path)
+        heads = "table; old_key; new_key; position; changed_at; transaction_id; file; offset"
+        answer.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.shown)
         answer.record({"key_changes": len(moved)})
 
     @panel("Masks against images")
     def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
-        heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table", "file": "file"}
-        heads |= {"offset": "offset", "length": "length"}
+        heads = "severity; code; sentence; table; file; offset; length"
         none = (
             "No mask disagrees with the images of its change."
             if self.bits
             else "There are no masks that could disagree."
         )
-        answer.table(self.wrong, heads, none=none, folder=self.asked.path)
+        answer.table(self.wrong, heads, none=none, folder=self.asked.shown)
         answer.record(self.answered_by())
 
 

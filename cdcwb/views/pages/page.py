@@ -27,7 +27,7 @@ from cdcwb.index.selected import TIME
 from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
-from cdcwb.report.answer import Answer, Links, PanelState
+from cdcwb.report.answer import Answer, Links, PanelState, headings
 from cdcwb.report.facts import headline, is_answered, stored
 from cdcwb.report.opening import OpenedCapture, Parameters, look_at
 from cdcwb.views.view import Panel, View, is_live, links_of
@@ -48,15 +48,7 @@ _MARKS: Final = 30
 _PARAMETERS: Final = 9  # that all notebooks have
 _WORST: Final = 30  # problems that are listed
 _CODES: Final = 4  # codes of problems in a headline
-_MARKED: Final = {
-    "note": "note",
-    "table": "table",
-    "type": "record",
-    "position": "position",
-    "file": "file",
-    "offset": "at offset",
-    "marked_at": "bookmarked at",
-}
+_MARKED: Final = headings("note; table; type: record; position; file; offset: at offset; marked_at: bookmarked at")
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
@@ -268,18 +260,18 @@ class Page:
         worst_first = [f"{name} {count(n)}" for name in Severity if (n := numbers.get(name))]
         return "problems", count(self.summary["problems"]), ", ".join(worst_first) or "none"
 
-    def list_files(self, answer: Answer, files: list[dict[str, Any]], counts: Mapping[str, str]) -> None:
-        """The table of ``files`` (those of a summary, with additions); ``counts``: headings of what is counted in
+    def list_files(self, answer: Answer, files: list[dict[str, Any]], counts: str) -> None:
+        """The table of ``files`` (those of a summary, with additions); ``counts``: columns of what is counted in
         each."""
-        rows = {"rows": "rows"} if any(entry["rows"] is not None for entry in files) else {}
-        heads = {"file": "file", "bytes": "size", "shape": "shape", "compression": "compression", **rows, **counts}
+        rows = "rows; " if any(entry["rows"] is not None for entry in files) else ""
+        heads = f"file; bytes; shape; compression; {rows}{counts}; ledger: accounted for"
         accounted = {"closes": "all"}
         shown = [
             {**entry, "bytes": entry["size"], "ledger": accounted.get(entry["ledger"], entry["ledger"])}
             for entry in files[:100]
         ]
         none = "The capture is a table, not files."
-        answer.table(shown, heads | {"ledger": "accounted for"}, total=len(files), none=none, folder=self.asked.shown)
+        answer.table(shown, heads, total=len(files), none=none, folder=self.asked.shown)
 
     # --- panels of several pages --------------------------------------------------------------------------------------
 
@@ -292,18 +284,18 @@ class Page:
         answer.headline = f"{plural(total, 'problem')}: {often}" if total else ""
         for row in codes:
             row["title"] = Problem(row["code"]).heading if row["code"] in list(Problem) else row["code"]
-        heads = {"severity": "severity", "code": "code", "title": "what it means", "problems": "problems"}
-        heads |= {"transactions": "transactions"} if any(row["transactions"] for row in codes) else {}
-        heads |= {"file": "first in", "offset": "at offset"}
+        heads = "severity; code; title: what it means; problems"
+        heads += "; transactions" if any(row["transactions"] for row in codes) else ""
+        heads += "; file: first in; offset: at offset"
         answer.table(codes, heads, none="No problem.", folder=self.asked.shown)
         answer.record({"problems": total, "problem_codes": numbers})
         if not codes:
             answer.record({"problem_places": []})
             return
         worst = integrity.worst(self.capture, _WORST)
-        heads = {"severity": "severity", "code": "code", "sentence": "what", "table": "table"}
-        heads |= {"transaction_id": "transaction"} if any(row["transaction_id"] for row in worst) else {}
-        heads |= {"file": "file", "offset": "offset", "length": "length", "first_bytes": "first bytes"}
+        heads = "severity; code; sentence; table"
+        heads += "; transaction_id" if any(row["transaction_id"] for row in worst) else ""
+        heads += "; file; offset; length; first_bytes"
         answer.table(worst, heads, total=total, folder=self.asked.shown)
         by_file = readers(self.capture, self.asked.options)
         places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
@@ -314,15 +306,14 @@ class Page:
             answer.note("To dissect a record, paste its command into a shell:")
             answer.table(
                 [{"code": code, "command": text} for text, code in shown.items()],
-                {"code": "code", "command": "command"},
+                "code; command",
             )
 
     @panel("How the capture was read")
     def reading(self, answer: Answer) -> None:
         """The detected settings of the capture, with the evidence; each is an option that overrides detection."""
         detected = self.summary["detected"]
-        heads = {"scope": "scope", "setting": "setting", "value": "value", "evidence": "evidence"}
-        heads |= {"overridden": "given as an option"}
+        heads = "scope; setting; value; evidence; overridden: given as an option"
         answer.table(detected, heads, none="Nothing had to be detected.", folder=self.asked.shown)
         if self.summary["changed_at"]:
             answer.note(f"Times: {self.summary['changed_at']}.")

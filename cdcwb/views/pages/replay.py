@@ -309,7 +309,7 @@ class Replay(Page):
         if self.table:
             tables = sorted(wanted.known.values(), key=lambda table: -table.changes)
             known = [{"table": table.table, "changes": table.changes, "keyed": table.keyed} for table in tables]
-            headings = {"table": "table", "changes": "changes", "keyed": "with a key"}
+            headings = "table; changes; keyed: with a key"
             answer.table(known[:30], headings, total=len(known))
 
     @panel("Table after replay")
@@ -329,7 +329,7 @@ class Replay(Page):
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
             figure = charts.rows_over_time(steps, self.table.first, self.table.last)
-            answer.chart(figure, numbers, {"at": "until", "rows": "rows"})
+            answer.chart(figure, numbers, "at: until; rows")
             answer.note(f"Rows of {name} as its changes were committed; rows without a change are not included.")
         else:
             answer.note("No known time changes the number of rows.")
@@ -365,16 +365,14 @@ class Replay(Page):
             for reason, number in result.by_reason(what).items()
         ]
         if reasons:
-            answer.table(reasons, {"what": "what", "reason": "reason", "changes": "changes", "about": "meaning"})
-        headings = {"table": "table", "same": "same", "missing": "missing", "extra": "extra"}
-        headings |= {"different": "different", "late": "late", "slowest_us": "longest delay"}
+            answer.table(reasons, "what; reason; changes; about: meaning")
+        headings = "table; same; missing; extra; different; late; slowest_us: longest delay"
         answer.table(result.by_table(), headings, none="Neither capture has a committed change with a key.")
-        sides = {"side": "side", "table": "table", "changes": "changes without a key"}
+        sides = "side; table; changes: changes without a key"
         answer.table(result.without_key, sides, none="Every change has a key.")
         spans = result.over_time()
         if spans and result.first and result.last:
-            headings = {"began_at": "from", "missing": "missing", "extra": "extra"}
-            headings |= {"different": "different", "late": "late"}
+            headings = "began_at: from; missing; extra; different; late"
             figure = charts.differences_over_time(spans, result.first, result.last, result.width_us, result.axis)
             answer.chart(figure, spans, headings)
 
@@ -384,7 +382,7 @@ class Replay(Page):
         columns = self.result.by_column() if self.result else []
         names = ("table", "column", "different", "compared")
         answer.record({"reconcile_columns": [[row[name] for name in names] for row in columns]})
-        headings = {"table": "table", "column": "column", "different": "different", "compared": "of matched changes"}
+        headings = "table; column; different; compared: of matched changes"
         if columns:
             answer.chart(charts.difference_rates(columns), columns, headings)
             drawn, differ = count(min(len(columns), 40)), plural(len(columns), "column")
@@ -403,9 +401,8 @@ class Replay(Page):
         for side, bench in zip(("source", "target"), self.benches, strict=False):
             answer.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
             cells[f"{side}_position"] = links_of(bench), [row[side] or {} for row in differences]
-        headings = {"what": "what", "reason": "reason", "table": "table", "key": "key", "operation": "operation"}
-        headings |= {"sentence": "columns (source -> target)", "delay_us": "delay"}
-        headings |= {"source_position": "in the source", "target_position": "in the target"}
+        headings = "what; reason; table; key; operation; sentence: columns (source -> target); delay_us: delay"
+        headings += "; source_position: in the source; target_position: in the target"
         none = "Each change of one capture is in the other, with the same values and in time."
         answer.table(differ, headings, total=self.result.unlike, none=none, cells=cells)
 
@@ -418,7 +415,7 @@ class Replay(Page):
         if not spans:
             answer.note("No matched change has a time in both captures.")
             return
-        headings = {"from_us": "from", "to_us": "to", "changes": "changes"}
+        headings = "from_us: from; to_us: to; changes"
         answer.chart(charts.delays(spans), spans, headings)
         answer.note("The time of a change is that of its commit, or its own if that of the commit is not known.")
 
@@ -436,9 +433,8 @@ def put_changes(answer: Answer, row: RowHistory) -> None:
     """The changes of a row as a table and as a chart."""
     shown = answer.linked([{**change, **_place(change)} for change in row.shown])
     rows = history_rows(shown)
-    headings = {"at": "time", "operation": "operation", "outcome": "outcome", "sentence": "changed values"}
-    headings |= {"transaction_id": "transaction", "user": "user", "change_mask": "mask", "version_code": "version"}
-    headings |= {"position": "position", "places": "file, offset"}
+    headings = "at; operation; outcome; sentence: changed values; transaction_id; user; change_mask: mask"
+    headings += "; version_code: version; position; places: file, offset"
     answer.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
     if any(row["at"] for row in rows):
         simple = {"at": "time", "operation": "operation", "sentence": "changed values"}
@@ -499,10 +495,9 @@ class History(Page):
         """The old and the new value of each column in a change."""
         if self.history is None or not self.history.changes:
             return
-        headings = {"at": "time", "operation": "operation", "outcome": "outcome", "column": "column", "old": "old"}
-        headings |= {"new": "new", "transaction_id": "transaction", "position": "position"}
+        headings = "at; operation; outcome; column; old; new; transaction_id; position"
         rows = value_rows(self.history.shown)
-        answer.table(rows, headings | {"file": "file", "offset": "offset"}, folder=self.asked.shown)
+        answer.table(rows, headings + "; file; offset", folder=self.asked.shown)
         self._limit(answer)
 
     @panel("Row after each change")

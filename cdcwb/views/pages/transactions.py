@@ -36,7 +36,7 @@ _BAR_HELP: Final = (
     "Click a bar to see its first record."
 )
 _OPEN_HELP: Final = "A transaction is open from its begin until just before its end."
-_WHO: Final = {"transaction_id": "transaction", "began_at": "begin", "ended_at": "end"}
+_WHO: Final = "transaction_id; began_at; ended_at; "
 
 
 class Transactions(Page):
@@ -105,11 +105,10 @@ class Transactions(Page):
         return index.unit_of(0) if index.records else OffsetUnit.BYTE
 
     @property
-    def columns(self) -> dict[str, str]:
-        """Headings of the contents of a transaction."""
-        what = {"outcome": "outcome", "changes": "changes", "tables": "tables"}
-        what |= {"bytes": "size"} if self.unit == OffsetUnit.BYTE else {"rows": "rows"}
-        return what | ({"user": "user"} if self.facts["transactions_with_user"] else {})
+    def columns(self) -> str:
+        """The columns of the contents of a transaction."""
+        extent = "bytes" if self.unit == OffsetUnit.BYTE else "rows"
+        return f"outcome; changes; tables; {extent}{'; user' if self.facts['transactions_with_user'] else ''}"
 
     @property
     def all_unknown(self) -> bool:
@@ -179,7 +178,7 @@ class Transactions(Page):
                 f"{bars}: the longest{of_time}, and the longest of those that did not commit or are incomplete."
             )
         if rows:
-            heads = {**_WHO, "duration_us": "duration", **self.columns}
+            heads = f"{_WHO}duration_us; {self.columns}"
             records = {row["transaction_id"]: row.get("record") for row in rows}
             answer.chart(figure, rows, heads, lambda point: records.get(point.get("id")))
         if drawn["drawn"] > drawn["on_time"]:
@@ -201,7 +200,7 @@ class Transactions(Page):
     def _add_begins(self, answer: Answer, axis: TimeAxis, total: int) -> None:
         """All transactions by the time of their begin and by duration."""
         cells, width = ask.histogram(self.capture, axis, least_us=self.tick_us)
-        heads = {"began_at": "begin from", "row": "duration or outcome", "transactions": "transactions"}
+        heads = "began_at: begin from; row: duration or outcome; transactions"
         answer.note(f"All {plural(total, 'transaction')} by the time of their begin:")
         answer.chart(charts.begins(cells, ask.BANDS, width, axis), cells, heads)
         begun = sum(cell["transactions"] for cell in cells)
@@ -219,7 +218,7 @@ class Transactions(Page):
             answer.headline = f"At most {most} at once, from {to_the_second(once.at)} on"
         if drawn.steps:
             figure = charts.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
-            answer.chart(figure, drawn.steps, {"at": "from", "open": "open transactions"})
+            answer.chart(figure, drawn.steps, "at: from; open: open transactions")
         if once.at is not None:
             answer.note(
                 f"At most {plural(once.most, 'transaction')} at once, from {moment(once.at)} to {moment(once.until)}."
@@ -257,14 +256,7 @@ class Transactions(Page):
     def latency(self, answer: Answer) -> None:
         """The latency from changes to commit, and the duration of transactions."""
         waited, lasted = transactions.latency(self.capture)
-        heads = {
-            "what": "of",
-            "known": "known",
-            "p50_us": "p50",
-            "p95_us": "p95",
-            "p99_us": "p99",
-            "most_us": "longest",
-        }
+        heads = "what: of; known; p50_us; p95_us; p99_us; most_us"
         both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
         answer.table(
             [{"what": f"{name}s", **delays.figures} for name, delays, _ in both if delays.known],
@@ -274,7 +266,7 @@ class Transactions(Page):
         for name, delays, title in both:
             marks = {"p50": delays.p50_us, "p95": delays.p95_us, "p99": delays.p99_us, "longest": delays.most_us}
             if delays.known:
-                heads_of_bins = {"bin": "from", "count": f"{name}s"}
+                heads_of_bins = f"bin: from; count: {name}s"
                 answer.chart(charts.latency(delays.bins, marks, name, title), delays.bins, heads_of_bins)
             if delays.known < delays.all:
                 answer.note(
@@ -295,7 +287,7 @@ class Transactions(Page):
             answer.note("Changes have no time of their own, so only the durations of transactions are known.")
         if not self.facts["transactions"]:
             answer.note("There are no transactions, so there is no commit latency.")
-        heads = {"table": "table", "known": "changes", "p50_us": "p50", "p95_us": "p95", "most_us": "longest"}
+        heads = "table; known: changes; p50_us; p95_us; most_us"
         if waited.tables:
             answer.table(waited.tables[:20], heads, total=len(waited.tables))
         for name, delays, _ in both:
@@ -305,19 +297,12 @@ class Transactions(Page):
     def positions(self, answer: Answer) -> None:
         """Records out of order: positions that do not rise in a stream."""
         order = integrity.order(self.capture)
-        heads = {
-            "stream": "stream",
-            "format": "format",
-            "records": "records",
-            "steps_back": "out of order",
-            "behind": "behind",
-        }
+        heads = "stream; format; records; steps_back: out of order; behind"
+        heads += "; first_position: lowest position; last_position: highest"
         names = short_names([stream["stream"] for stream in order.streams])
         streams = [{**row, "stream": name or "the log"} for row, name in zip(order.streams, names, strict=True)]
-        heads |= {"first_position": "lowest position", "last_position": "highest"}
         answer.table(streams[:30], heads, total=len(streams), none="No record has a position.")
-        heads = {"file": "file", "offset": "offset", "record_type": "type", "position": "position"}
-        heads |= {"before_position": "preceding position", "transaction_id": "transaction"}
+        heads = "file; offset; record_type; position; before_position: preceding position; transaction_id"
         if order.records:
             answer.table(
                 order.places,
@@ -337,19 +322,8 @@ class Transactions(Page):
     def repeated(self, answer: Answer) -> None:
         """Records with the same position: duplicates, and others."""
         double = integrity.twice(self.capture)
-        heads = {
-            "position": "position",
-            "what": "what",
-            "records": "records",
-            "file": "first in",
-            "offset": "at offset",
-        }
-        heads |= {
-            "again_at": "again in",
-            "again_offset": "at offset",
-            "again_kind": "as",
-            "transaction_id": "transaction",
-        }
+        heads = "position; what; records; file: first in; offset: at offset; again_at: again in"
+        heads += "; again_offset: at offset; again_kind: as; transaction_id"
         again = [{**row, "again_at": row["again_file"].rpartition("/")[2]} for row in double.places]
         answer.table(
             again, heads, total=double.positions, none="No two records have the same position.", folder=self.asked.shown
@@ -365,10 +339,10 @@ class Transactions(Page):
         """Gaps in the source's own numbering."""
         total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
         gaps = integrity.gaps(self.capture) if total else []
-        heads = {"sentence": "gap", "file": "file", "offset": "offset", "transaction_id": "transaction"}
+        heads = "sentence: gap; file; offset; transaction_id; table"
         answer.table(
             gaps,
-            heads | {"table": "table"},
+            heads,
             total=total,
             none="No gap shows inside a transaction.",
             folder=self.asked.shown,
@@ -377,9 +351,9 @@ class Transactions(Page):
             [] if self.asked.limits else [row for row in integrity.missing_numbers(self.capture) if row["missing"]]
         )
         numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
-        heads = {"stream": "stream", "numbering": "numbers", "first": "from", "last": "to", "there": "there"}
+        heads = "stream; numbering: numbers; first: from; last: to; there; missing"
         if numbers:
-            answer.table(numbers[:30], heads | {"missing": "missing"}, total=len(numbers))
+            answer.table(numbers[:30], heads, total=len(numbers))
             answer.note(
                 "Compacted topics and the sequences of databases leave numbers out although nothing is missing."
             )
@@ -396,7 +370,7 @@ class Transactions(Page):
         size_of = "bytes" if self.unit == OffsetUnit.BYTE else "rows"
         answer.table(
             self.ranked,
-            {**_WHO, "lasted_us": "duration", **self.columns},
+            f"{_WHO}lasted_us; {self.columns}",
             total=None if self.bench is None else self.facts["transactions"],
             none="No transaction has a duration." if self.facts["transactions"] else "There are no transactions.",
             ranked=lambda limit, name, descending: ask.ranked(capture, limit, name, descending, end),
@@ -408,25 +382,15 @@ class Transactions(Page):
     def largest(self, answer: Answer) -> None:
         """The transactions with most bytes, or rows."""
         ranked = ask.largest(self.capture)
-        answer.table(ranked, {**_WHO, "duration_us": "duration", **self.columns}, none="There are no transactions.")
+        answer.table(ranked, f"{_WHO}duration_us; {self.columns}", none="There are no transactions.")
         answer.record({"largest_transactions": [[row["transaction_id"], row["bytes"]] for row in ranked]})
 
     @panel("Incomplete, rolled back, undone", live=True)
     def unfinished(self, answer: Answer) -> None:
         """Transactions that are incomplete, or did not commit."""
         rest = ask.unfinished(self.capture, 30) if self.facts["transactions_unfinished"] else []
-        places = {
-            "transaction_id": "transaction",
-            "outcome": "outcome",
-            "missing": "what is missing",
-            "began_at": "begin",
-        }
-        places |= {
-            "changes": "changes",
-            "tables": "tables",
-            "first_position": "from position",
-            "end_position": "to position",
-        }
+        places = "transaction_id; outcome; missing: what is missing; began_at; changes; tables"
+        places += "; first_position: from position; end_position: to position"
         none = (
             "Every transaction was committed."
             if self.all_unknown
@@ -452,19 +416,16 @@ class Transactions(Page):
         """Changes that a rollback to a savepoint undid."""
         undone = ask.undone(self.capture) if self.summary["changes_by_outcome"].get("undone") else []
         none = "The source delivers committed changes only: no change in the capture was undone."
-        answer.table(
-            undone,
-            {"transaction_id": "transaction", "changes": "undone changes", "first_position": "from position"}
-            | {"last_position": "to position", "tables": "tables"},
-            none=none if self.summary["committed_only"] else "No change was undone.",
-        )
+        none = none if self.summary["committed_only"] else "No change was undone."
+        heads = "transaction_id; changes: undone changes; first_position: from position; last_position: to position"
+        answer.table(undone, f"{heads}; tables", none=none)
         answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
 
     @panel("Operations")
     def operations(self, answer: Answer) -> None:
         """Operations by outcome."""
         done = ask.changes(self.capture)
-        headings = {"operation": "operation", "outcome": "outcome", "changes": "changes"}
+        headings = "operation; outcome; changes"
         if done:
             answer.chart(charts.operations(done), done, headings)
         else:
@@ -478,4 +439,4 @@ class Transactions(Page):
     @panel("Files")
     def files(self, answer: Answer) -> None:
         """The files, and whether all their bytes are accounted for."""
-        self.list_files(answer, self.summary["files"], {"events": "events"})
+        self.list_files(answer, self.summary["files"], "events")
