@@ -1,4 +1,4 @@
-"""Functions run in other processes of this machine: ``run(function, tasks)``.
+"""Functions run in other processes of this machine: ``run(function, inputs)``.
 
 The processes are ``python -m cdcwb.pool``, started when they are first needed. They do not import the program that
 uses them, as those of :mod:`multiprocessing` do, so a script needs no ``if __name__ == "__main__"``. An idle process
@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 from cdcwb import machine
 from cdcwb.errors import CaptureError
 
-__all__ = ["each", "run"]
+__all__ = ["each", "run", "tasks"]
 
 T = TypeVar("T")
 
@@ -33,21 +33,28 @@ _ENDED: Final = "a process of cdcwb that read a part of the capture has ended, p
 
 _waiting: list[_Worker] = []
 _lock: Final = threading.Lock()
+_tasks: Final = [0, 0]
 
 
-def run(function: Callable[[Any], T], tasks: Sequence[Any]) -> list[T]:
-    """The results of a function for all tasks, in order. The function is one of a module, or a partial of one. Raises
+def tasks() -> tuple[int, int]:
+    """How many of the tasks that run have ended, and how many there are; 0 and 0 if none run."""
+    return _tasks[0], _tasks[1]
+
+
+def run(function: Callable[[Any], T], inputs: Sequence[Any]) -> list[T]:
+    """The results of a function for all inputs, in order. The function is one of a module, or a partial of one. Raises
     what it raises."""
-    return list(each(function, tasks))
+    return list(each(function, inputs))
 
 
-def each(function: Callable[[Any], T], tasks: Sequence[Any]) -> Iterator[T]:
-    """:func:`run`, with each result as soon as it and those of earlier tasks are there. What was begun is ended if the
+def each(function: Callable[[Any], T], inputs: Sequence[Any]) -> Iterator[T]:
+    """:func:`run`, with each result as soon as it and those of earlier inputs are there. What was begun is ended if the
     iterator is closed."""
-    count = min(machine.cores(), len(tasks))
+    count = min(machine.cores(), len(inputs))
     if count < 2:
-        yield from map(function, tasks)
+        yield from map(function, inputs)
         return
+    _tasks[:] = [0, len(inputs)]
     idle = [_take() for _ in range(count)]
     busy = list(idle)
 
@@ -55,16 +62,18 @@ def each(function: Callable[[Any], T], tasks: Sequence[Any]) -> Iterator[T]:
         worker = idle.pop()
         result: T = worker.call(function, task)
         idle.append(worker)  # not one that has failed
+        _tasks[0] += 1
         return result
 
     threads = ThreadPoolExecutor(count, "cdcwb-pool")
     try:
-        yield from threads.map(call, tasks)
+        yield from threads.map(call, inputs)
     except BaseException:
         for worker in busy:
             worker.end()
         raise
     finally:
+        _tasks[:] = [0, 0]
         threads.shutdown(cancel_futures=True)
         with _lock:
             _waiting.extend(worker for worker in idle if worker.runs)

@@ -39,6 +39,7 @@ __all__ = [
     "first_by_table",
     "first_change",
     "first_update",
+    "groups",
     "merge_changed",
     "merge_tables",
     "of_all",
@@ -89,22 +90,22 @@ def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:
     return total
 
 
-def _groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
+def groups(times: Ints | None, *columns: npt.NDArray[Any]) -> list[Ints]:
     """The distinct rows of columns of numbers, and the number of changes of each (the sum of ``times``, if given)."""
     names = [str(number) for number in range(len(columns))]
     rows = pa.table([*columns, *([] if times is None else [times])], [*names, *([] if times is None else ["times"])])
     count = ([], "count_all") if times is None else ("times", "sum")
-    groups = rows.group_by(names, use_threads=False).aggregate([count])
-    return [np.asarray(column).astype(np.int64) for column in groups.columns]
+    totals = rows.group_by(names, use_threads=False).aggregate([count])
+    return [np.asarray(column).astype(np.int64) for column in totals.columns]
 
 
 def counted(
     times: Ints | None, columns: Sequence[npt.NDArray[Any]], texts: Sequence[Sequence[str] | None]
 ) -> Counter[Any]:
     """The number of changes for each combination of numbers, or of their ``texts`` (one list for each column)."""
-    *groups, counts = (group.tolist() for group in _groups(times, *columns))
+    *numbers, counts = (group.tolist() for group in groups(times, *columns))
     named = [
-        [meant[number] for number in group] if meant else group for group, meant in zip(groups, texts, strict=True)
+        [meant[number] for number in group] if meant else group for group, meant in zip(numbers, texts, strict=True)
     ]
     keys = named[0] if len(named) == 1 else zip(*named, strict=True)
     return Counter(dict(zip(keys, counts, strict=True)))
@@ -257,7 +258,7 @@ def changed(headers: Headers, mask: Bools, paired: bool = False) -> Changed:
     If an update changed more than 64 columns, only the first 64 by name are ``paired``.
     """
     chosen, names = updates(headers, mask), headers.texts["table"]
-    tables, codes, times = _groups(None, headers.codes["table"][chosen], headers.set[chosen])
+    tables, codes, times = groups(None, headers.codes["table"][chosen], headers.set[chosen])
     every = counted(times, [tables], [names])
     tables, codes, times = (array[codes >= 0] for array in (tables, codes, times))
     rows, columns = headers.columns_of(codes)
@@ -297,8 +298,7 @@ def changed_over_time(headers: Headers, mask: Bools, start: int, width_us: int) 
     without a time are not counted. Merged by :func:`added`."""
     chosen = updates(headers, mask) & headers.timed & (headers.set >= 0)
     number = (headers.at[chosen] - start) // width_us
-    groups = _groups(None, headers.codes["table"][chosen], headers.set[chosen], number)
-    tables, codes, bins, times = groups
+    tables, codes, bins, times = groups(None, headers.codes["table"][chosen], headers.set[chosen], number)
     rows, columns = headers.columns_of(codes)
     texts = [headers.texts["table"], headers.names, None]
     return counted(times[rows], [tables[rows], columns, bins[rows]], texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import differ
+from cdcwb.index.images import Pairs, as_flags
 from cdcwb.model import Operation, Outcome
 
 __all__ = [
@@ -57,54 +57,6 @@ def are_committed(batch: pa.RecordBatch) -> pa.Array:
 def times(batch: pa.RecordBatch) -> pa.Array:
     """The time of the commit of each change, else its own."""
     return pc.coalesce(batch["committed_at"], batch["changed_at"])
-
-
-def as_flags(mask: pa.Array) -> Bools:
-    """A mask for numpy; null is false."""
-    flags: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
-    return flags
-
-
-class Pairs:
-    """The pairs of a column of maps, row by row: ``rows`` (their numbers), ``names`` and ``values``."""
-
-    def __init__(self, maps: pa.MapArray) -> None:
-        offsets = np.asarray(maps.offsets)
-        self.count = len(maps)
-        self.sizes = np.where(as_flags(maps.is_valid()), np.diff(offsets), 0).astype(np.int64)
-        self.rows: Ints = np.repeat(np.arange(self.count), self.sizes)
-        skipped = np.repeat(offsets[:-1] - np.cumsum(self.sizes) + self.sizes, self.sizes)
-        at = pa.array(np.arange(len(self.rows)) + skipped)
-        self.names: pa.Array = maps.keys.take(at)
-        self.values: pa.Array = maps.items.take(at)
-
-    def find(self, rows: Ints, names: pa.Array) -> Ints:
-        """For each of some rows and names the number of its pair; -1 if the row has no such name."""
-        if not len(self.rows):
-            return np.full(len(rows), -1)
-        codes = np.asarray(pa.concat_arrays([self.names, names]).dictionary_encode().indices)
-        numbers = np.concatenate([self.rows, rows]) * (int(codes.max()) + 1) + codes
-        own, wanted = numbers[: len(self.rows)], numbers[len(self.rows) :]
-        order = np.argsort(own, kind="stable")
-        at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
-        return np.where(own[at] == wanted, at, -1)
-
-    def of_column(self, name: str) -> tuple[Bools, pa.Array]:
-        """Whether each row has a column, and its value there; null where it has none."""
-        at = self.find(np.arange(self.count), pa.repeat(name, self.count))
-        return at >= 0, self.take(at)
-
-    def take(self, at: Ints) -> pa.Array:
-        """The values of pairs by number; null for -1."""
-        return self.values.take(pa.array(at, mask=at < 0))
-
-    def have(self, values: Sequence[tuple[str, Sequence[str | None]]]) -> Bools:
-        """Whether each row has, for each of some columns, one of the values."""
-        found = np.ones(self.count, np.bool_)
-        for name, known in values:
-            fits = pc.and_(pc.equal(self.names, name), pc.is_in(self.values, value_set=pa.array(known, pa.string())))
-            found &= np.bincount(self.rows[as_flags(fits)], minlength=self.count) > 0
-        return found
 
 
 def group_starts(texts: pa.Array) -> Ints:

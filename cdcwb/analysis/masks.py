@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from itertools import chain
+from functools import cache, partial
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.frames import dated_rows
-from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.integrity import first_problems
+from cdcwb.dataset import grouped
 from cdcwb.formats import FORMATS, bitmask, get_format
-from cdcwb.index.columns import BETWEEN, Headers, Ints, set_labels, table_labels
-from cdcwb.model import CHANGES, Operation, Problem
+from cdcwb.index.changes import KEYS, changed_keys
+from cdcwb.index.columns import BETWEEN, NO_TIME, Bools, Headers, Ints, names_of, table_labels
+from cdcwb.index.selected_capture import SelectedCapture
+from cdcwb.model import CHANGES, Problem
 from cdcwb.times import TimeAxis
 from cdcwb.words import joined
 
@@ -90,27 +91,27 @@ def changed(capture: Any) -> Changed:
 
 def change_sources(capture: Any) -> ChangeSources:
     """The sources of change information of updates, and the first no-op update."""
-    sources: ChangeSources = capture.rows("changes", _OF_SOURCES).fold(_sources_of, _merged_sources)
-    return sources
+    return change_counts.of_all(capture.rows("changes", _OF_SOURCES), _sources_of, _merged_sources)
 
 
-def _sources_of(changes: pa.RecordBatch) -> ChangeSources:
-    rows = changes.filter(pc.equal(changes["operation"], str(Operation.UPDATE)))
-    known, source = rows["changed_columns"].is_valid(), rows["change_source"]
-    listed = pc.and_(pc.is_in(rows["record_type"], pa.array(_compressed(), pa.string())), pc.equal(source, "log"))
-    facts = {f"told_by_{how}": pc.and_(known, pc.equal(source, how)) for how in _SOURCES}
-    facts |= {"with_mask": rows["change_mask"].is_valid(), "listed": listed}
-    facts["listed_without_key"] = pc.and_(listed, rows["key"].is_null())
-    tables = table_labels(rows)
-    sums = [(name, "sum") for name in facts]
-    numbers = pa.table({"table": tables, **facts}).group_by("table", use_threads=False).aggregate(sums).to_pylist()
-    counts = Counter({(row["table"], name): row[f"{name}_sum"] or 0 for row in numbers for name in facts})
-    is_idle = pc.fill_null(pc.equal(pc.list_value_length(rows["changed_columns"]), 0), False)
-    places = [tables, *(rows[name] for name in ("file_index", "offset", "file"))]
-    first_idle: dict[str, tuple[int, int, str]] = {}
-    for table, *location in zip(*(column.filter(is_idle).to_pylist() for column in places), strict=True):
-        first_idle[table] = min(first_idle.get(table, (*location,)), (*location,))
-    return ChangeSources(counts, first_idle)
+def _sources_of(headers: Headers, mask: Bools) -> ChangeSources:
+    mask = change_counts.updates(headers, mask)
+    tables, sources, types = ([*headers.texts[name], None] for name in ("table", "source", "type"))  # -1 is the last
+    codes = [headers.codes[name][mask] for name in ("table", "source", "type")]
+    codes += [one[mask] >= 0 for one in (headers.codes["mask"], headers.codes["key"], headers.set)]
+    counts: Counter[tuple[str, str]] = Counter()
+    groups = change_counts.counted(None, codes, [None] * len(codes))
+    for (table, source, kind, has_mask, has_key, known), times in groups.items():
+        listed = types[kind] in _compressed() and sources[source] == "log"
+        facts = {f"told_by_{sources[source]}": known, "with_mask": has_mask, "listed": listed}
+        facts["listed_without_key"] = listed and not has_key
+        counts.update({(tables[table], name): times for name, holds in facts.items() if holds})
+    idle = [code for code, names in enumerate(headers.sets) if not names]
+    rows = headers.in_order(mask & np.isin(headers.set, idle))
+    codes_of_idle, first = np.unique(headers.codes["table"][rows], return_index=True)
+    columns = (headers.column(name, rows[first]).to_pylist() for name in ("file_index", "offset", "file"))
+    locations = zip(*columns, strict=True)
+    return ChangeSources(counts, {tables[code]: place for code, place in zip(codes_of_idle, locations, strict=True)})
 
 
 def _merged_sources(parts: Sequence[ChangeSources]) -> ChangeSources:
@@ -120,9 +121,10 @@ def _merged_sources(parts: Sequence[ChangeSources]) -> ChangeSources:
     return ChangeSources(change_counts.added(part.numbers for part in parts), idle)
 
 
-def _compressed() -> list[str]:
+@cache
+def _compressed() -> frozenset[str]:
     """The record types of compressed updates."""
-    return sorted({operation for name in FORMATS for operation in get_format(name).compressed_updates})
+    return frozenset({operation for name in FORMATS for operation in get_format(name).compressed_updates})
 
 
 def overview(changed: Changed, sources: ChangeSources) -> list[Record]:
@@ -171,7 +173,7 @@ def columns(capture: Any, changed: Changed) -> list[Record]:
     images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
     changed to NULL. By table, then most changed first. ``changed`` is :func:`changed`."""
     names = ("became_null", "set", "null")
-    held = capture.rows("changes", _IMAGES).totals(dict.fromkeys(names, "sum"), _held).to_pylist()
+    held = change_counts.of_all(capture.rows("changes", _IMAGES), _held, _merged_held).to_pylist()
     images = {row["table"]: row["set"] for row in held if row["column"] is None}
     by_column: dict[tuple[str, str], Record] = {key: {} for key in changed.columns}
     by_column |= {(row["table"], row["column"]): row for row in held if row["column"] is not None}
@@ -184,24 +186,50 @@ def columns(capture: Any, changed: Changed) -> list[Record]:
 
 
 _IMAGES: Final = ("operation", "schema_name", "table_name", "changed_columns", "after")
+_COUNTS: Final = ("set", "null", "became_null")
+_HELD: Final = pa.schema([("table", pa.string()), ("column", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
+_SHAPES: Final = 1 << 14  # images that differ in their columns, NULL or changed columns, counted in one product
 
 
-def _held(changes: pa.RecordBatch) -> dict[str, pa.Array]:
-    """A row for each value of the after images of updates, and one without a column for each image."""
-    is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
-    rows = changes.filter(pc.and_(is_update, changes["after"].is_valid()))
-    tables, after, changed = table_labels(rows), Pairs(rows["after"]), rows["changed_columns"]
-    at = after.find(np.asarray(pc.list_parent_indices(changed)).astype(np.int64), pc.list_flatten(changed))
-    is_changed = np.zeros(len(after.rows) + len(rows), np.bool_)
-    is_changed[at[at >= 0]] = True
-    is_null = pa.concat_arrays([after.values.is_null(), pa.repeat(False, len(rows))])
-    return {
-        "table": tables.take(pa.array(np.append(after.rows, np.arange(len(rows))))),
-        "column": pa.concat_arrays([after.names, pa.nulls(len(rows), pa.string())]),
-        "set": pc.invert(is_null),
-        "null": is_null,
-        "became_null": pc.and_(is_null, pa.array(is_changed)),
-    }
+def _held(headers: Headers, mask: Bools) -> pa.Table:
+    """How many after images of the updates of each table have a value in each column, NULL, and a NULL that is a
+    change; without a column: the number of images."""
+    mask = change_counts.updates(headers, mask) & (headers.codes["columns"] >= 0)
+    names = ("columns", "table", "nulls", "set")
+    shapes = change_counts.groups(None, *(headers.codes[name][mask] for name in names))
+    order = np.lexsort(shapes[1::-1])
+    shapes = [column[order] for column in shapes]
+    parts = []
+    for first, end in pairwise(
+        np.flatnonzero(np.diff(shapes[0] + shapes[1] * len(mask), prepend=-1, append=-1)).tolist()
+    ):
+        columns = names_of(headers.texts["columns"][shapes[0][first]])
+        counts = np.zeros((len(_COUNTS), len(columns) + 1), np.int64)
+        for begin in range(first, end, _SHAPES):
+            counts += _of_shapes(
+                headers, columns, *(column[begin : min(begin + _SHAPES, end)] for column in shapes[2:])
+            )
+        table = [headers.texts["table"][shapes[1][first]]] * (len(columns) + 1)
+        parts.append(pa.table([table, [*columns, None], *counts], _HELD))
+    return _merged_held(parts)
+
+
+def _of_shapes(headers: Headers, columns: Sequence[str], nulls: Ints, sets: Ints, times: Ints) -> Ints:
+    """The counts (:data:`_COUNTS`) of images with the same columns; the number of images is the last one."""
+    texts = "".join(headers.texts["nulls"][code] for code in nulls.tolist()).encode()
+    is_null = np.frombuffer(texts, np.uint8).reshape(len(nulls), len(columns)) == ord("1")
+    is_changed = np.zeros(is_null.shape, np.bool_)
+    known = np.flatnonzero(sets >= 0)
+    rows, changed = headers.columns_of(sets[known])
+    numbers = {name: number for number, name in enumerate(columns)}
+    at = np.array([numbers.get(name, -1) for name in headers.names], np.int64)[changed]
+    is_changed[known[rows[at >= 0]], at[at >= 0]] = True
+    counts = [times @ flags for flags in (~is_null, is_null, is_null & is_changed)]
+    return np.column_stack([counts, [times.sum(), 0, 0]])
+
+
+def _merged_held(parts: Sequence[pa.Table]) -> pa.Table:
+    return grouped(parts or [_HELD.empty_table()], dict.fromkeys(_HELD.names[2:], "sum"))
 
 
 def axis(capture: Any) -> TimeAxis | None:
@@ -250,32 +278,25 @@ def key_changes(capture: Any, limit: int = 50) -> list[Record]:
     """Updates that changed a column of their key: ``table``, ``old_key`` and ``new_key`` (texts ``c=v, c=v``),
     ``position``, ``changed_at``, ``transaction_id``, ``file``, ``offset``; in capture order. Requires known key columns
     that both images have."""
-    rows = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES)
-    by_location = [("file_index", "ascending"), ("offset", "ascending")]
-    records: list[Record] = rows.first(by_location, limit).drop_columns(["file_index"]).to_pylist()
+    if isinstance(capture, SelectedCapture):
+        keys, headers = capture.changed_keys.slice(0, limit), capture.headers
+        rows = np.asarray(keys["row"])
+        columns = {"table": headers.column("table_name", rows), **{name: keys[name] for name in KEYS}}
+        columns |= {name: headers.column(name, rows) for name in _MOVED}
+        columns["changed_at"] = pa.array(headers.at[rows], mask=headers.at[rows] == NO_TIME)
+        found = pa.table(columns).cast(_KEY_CHANGES)
+    else:
+        by_location = [("file_index", "ascending"), ("offset", "ascending")]
+        found = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES).first(by_location, limit)
+    records: list[Record] = found.drop_columns(["file_index"]).to_pylist()
     return records
 
 
 def _moved(changes: pa.RecordBatch) -> pa.RecordBatch:
-    has_images = [changes[name].is_valid() for name in ("key", "before", "after")]
-    rows = changes.filter(reduce(pc.and_, has_images, pc.equal(changes["operation"], str(Operation.UPDATE))))
-    key, images = Pairs(rows["key"]), [Pairs(rows[image]) for image in ("before", "after")]
-    old, new = (image.take(image.find(key.rows, key.names)) for image in images)
-    differs = np.zeros(len(rows), np.bool_)
-    differs[key.rows[np.asarray(pc.fill_null(pc.not_equal(old, new), False))]] = True
-    differs[key.rows[np.asarray(pc.or_(old.is_null(), new.is_null()))]] = False
-    moved = rows.filter(pa.array(differs))
-    own = np.flatnonzero(differs[key.rows])
-    texts: list[list[str]] = [["" for _ in range(len(moved))] for _ in range(2)]
-    number = np.cumsum(differs) - 1
-    for at in own.tolist():
-        row, name = int(number[key.rows[at]]), key.names[at].as_py()
-        for text, values in zip(texts, (old, new), strict=True):
-            text[row] += (", " if text[row] else "") + f"{name}={values[at].as_py()}"
-    columns = [table_labels(moved), *map(pa.array, texts), *(moved[name] for name in _MOVED)]
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, _KEY_CHANGES, strict=True)], schema=_KEY_CHANGES
-    )
+    keys = changed_keys(changes)
+    columns = [table_labels(changes), *(keys[name] for name in KEYS), *(changes[name] for name in _MOVED)]
+    columns = [column.cast(field.type) for column, field in zip(columns, _KEY_CHANGES, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES).filter(keys["new_key"].is_valid())
 
 
 def masks(capture: Any, limit: int = MOST_MASKS) -> list[Record]:
@@ -283,24 +304,37 @@ def masks(capture: Any, limit: int = MOST_MASKS) -> list[Record]:
     ``changed_columns`` (its meaning), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
     first; the ``limit`` most frequent."""
     columns = [*_MASKS[1:4], "schema_name", "table_name", "changed_columns", *_PLACE]
-    rows: list[Record] = capture.rows("changes", columns).fold(_masks_of, _merged_masks).to_pylist()
+    rows = change_counts.of_all(capture.rows("changes", columns), _masks_of, _merged_masks).to_pylist()
     rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
     rows = rows[:limit]
     for row in rows:
         names = row.pop("set")
-        row["changed_columns"] = None if names is None else names.split(BETWEEN) if names else []
+        row["changed_columns"] = None if names is None else names_of(names)
     return sorted(rows, key=lambda row: (row["table"], -row["changes"], row["change_mask"]))
 
 
-def _masks_of(changes: pa.RecordBatch) -> pa.Table:
-    rows = changes.filter(changes["change_mask"].is_valid())
-    columns = {"table": table_labels(rows), **{name: rows[name] for name in (*_MASKS[1:4], *_PLACE)}}
-    columns |= {"set": set_labels(rows), "changes": pa.array(np.ones(len(rows), np.int64))}
-    return _merged_masks([pa.table(columns)])
+_MASKS_OF: Final = pa.schema(
+    [*((name, pa.string()) for name in _MASKS), ("changes", pa.int64()), *(CHANGES.field(name) for name in _PLACE)]
+)
+
+
+def _masks_of(headers: Headers, mask: Bools) -> pa.Table:
+    rows = headers.in_order(mask & (headers.codes["mask"] >= 0))
+    names = ("table", "version", "operation", "mask", "set")
+    codes = pa.table([*(headers.codes[name][rows] for name in names), np.arange(len(rows))], [*names, "row"])
+    groups = codes.group_by([*names], use_threads=False).aggregate([("row", "min"), ("row", "count")])
+    texts = {**headers.texts, "set": [BETWEEN.join(columns) for columns in headers.sets]}
+    columns = [
+        pa.array(texts[name], pa.string()).take(pa.array(code, mask=code < 0))
+        for name, code in ((name, np.asarray(groups[name])) for name in names)
+    ]
+    firsts = rows[np.asarray(groups["row_min"])]
+    columns += [groups["row_count"], *(headers.column(name, firsts) for name in _PLACE)]
+    return pa.table(columns, _MASKS_OF.names).cast(_MASKS_OF)
 
 
 def _merged_masks(parts: Sequence[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(parts) if parts else _masks_of(pa.RecordBatch.from_pylist([], CHANGES))
+    rows = pa.concat_tables(parts) if parts else _MASKS_OF.empty_table()
     rows = rows.sort_by([("file_index", "ascending"), ("offset", "ascending")])
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     merged = numbered.group_by(_MASKS, use_threads=False).aggregate([("row", "min"), ("changes", "sum")])

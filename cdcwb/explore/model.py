@@ -65,7 +65,7 @@ class Late:
         own = np.array([*map(texts.index, transactions.texts[self._name]), -1], np.int64)
         of_transaction = np.append(own[np.append(transactions.codes[self._name], -1)][number], -1)
         codes: Ints = of_transaction[named.codes]
-        if self._name in changes.codes:
+        if self._name in changes.texts:
             outcome = np.array([*map(texts.index, changes.texts[self._name]), -1], np.int64)
             known = changes.record >= 0
             codes[changes.record[known]] = outcome[changes.codes[self._name][known]]

@@ -1,17 +1,17 @@
-"""The index of the changes and the transactions of a capture: headers and sets of changed columns, no images.
+"""The index of the changes and the transactions of a capture: headers, sets of changed columns, and what only images
+show, but no images: which columns they have, which of these are NULL, and changes of keys.
 
 changes         a row for each change in capture order: its record, times, and codes of texts
 operation …     the texts of a column of codes
 sets            the sets of changed columns, by code
+keys            the keys before and after updates that changed them
 transactions    rows of cdcwb.model.TRANSACTIONS in the order of their first records
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from itertools import chain
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -20,17 +20,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, coded, of_columns
+from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, of_columns
+from cdcwb.index.images import Pairs, as_flags
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
-from cdcwb.model import CHANGES, Completeness, Kind, Outcome
-from cdcwb.stored import group_sizes, read_rows
+from cdcwb.model import CHANGES, Completeness, Kind, Operation, Outcome
 from cdcwb.times import TimeAxis, axis_of
 from cdcwb.words import count
 
 __all__ = [
+    "DESCRIBED",
     "EVERY",
     "INCOMPLETE",
+    "KEYS",
     "MOST_CHANGES",
     "READ",
     "Changes",
@@ -38,6 +40,9 @@ __all__ = [
     "TooManyChangesError",
     "TransactionIndex",
     "build_changes",
+    "changed_keys",
+    "check_number",
+    "described",
     "open_changes",
 ]
 
@@ -204,62 +209,124 @@ def _nullable(values: Ints) -> pa.Array:
 _CHANGES: Final = "changes"
 
 READ: Final = (
-    "file_index",
-    "offset",
-    "operation",
-    "outcome",
-    "schema_name",
-    "table_name",
-    "transaction_id",
-    "changed_at",
-    "committed_at",
+    *("file_index", "offset", "operation", "outcome", "schema_name", "table_name", "transaction_id"),
+    *("changed_at", "committed_at", "source_events"),
+    *("changed_columns", "change_mask", "change_source", "key", "before", "after"),
 )
-"""The columns of changes that are read, besides ``source_events`` and ``changed_columns``."""
+"""The columns of changes that are indexed: headers, and what only images show."""
 
-_CODED: Final = ("operation", "outcome", "table")
-"""The columns of changes that are stored as codes."""
+_CODED: Final = ("operation", "outcome", "table", "mask", "source", "key", "columns", "nulls")
+"""The columns that are stored as codes."""
+
+KEYS: Final = ("old_key", "new_key")
+"""The key before and after an update that changed it, as texts ``c=v, c=v``."""
+
+_INTEGERS: Final = ("changed_at", "committed_at", "bytes", "other_file", "other_offset")
+
+DESCRIBED: Final = pa.schema(
+    [
+        *(CHANGES.field(name).remove_metadata() for name in ("file_index", "offset", "transaction_id")),
+        *((name, pa.string()) for name in (*_CODED, "set", *KEYS)),
+        *((name, pa.int64()) for name in _INTEGERS),
+    ]
+)
+"""What the index has of changes; ``other_file`` and ``other_offset``: the location of another record of the change."""
 
 
 class TooManyChangesError(CaptureError):
     """A capture has more changes than views show (:data:`MOST_CHANGES`)."""
 
 
-def build_changes(parts: Sequence[Path], transactions: pa.Table, records: RecordIndex) -> Changes:
-    """Writes the index of the changes in Parquet files (rows of :data:`cdcwb.model.CHANGES`, all columns or those that
-    are used here, in any order) to the store of ``records``. ``transactions`` are rows of
-    :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above :data:`MOST_CHANGES`."""
-    total = sum(sum(group_sizes(path)) for path in parts)
-    if total > MOST_CHANGES:
+def check_number(changes: int) -> None:
+    """Raises TooManyChangesError if there are more changes than views show."""
+    if changes > MOST_CHANGES:
         raise TooManyChangesError(
-            f"{count(total)} changes are too many for views, which show up to {count(MOST_CHANGES)}: narrow by time "
+            f"{count(changes)} changes are too many for views, which show up to {count(MOST_CHANGES)}: narrow by time "
             "first, as in capture.filter(time_from=…, time_to=…).view. Reports show the complete capture."
         )
+
+
+def described(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of :data:`DESCRIBED` of changes with the columns of :data:`READ`."""
+    columns = {name: batch[name] for name in ("file_index", "offset", "transaction_id")} | header_columns(batch)
+    columns |= {"bytes": _lengths(batch["source_events"]), **_other_records(batch), **changed_keys(batch)}
+    arrays = [columns[field.name].cast(field.type) for field in DESCRIBED]
+    return pa.RecordBatch.from_arrays(arrays, schema=DESCRIBED)
+
+
+def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, records: RecordIndex) -> Changes:
+    """Writes the index of changes (rows of :data:`DESCRIBED`, in any order) to the store of ``records``.
+    ``transactions`` are rows of :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above
+    :data:`MOST_CHANGES`."""
     transactions = _in_order(transactions, records)
     names = transactions["transaction_id"].combine_chunks()
-    schema = pa.schema([CHANGES.field(name) for name in (*READ, "source_events", "changed_columns")])
-    none = pa.RecordBatch.from_pylist([], schema)
-    batches = chain([none], *(read_rows(path, schema) for path in parts))
-    rows = pa.concat_tables([_prepared(batch, names) for batch in batches]).unify_dictionaries()
+    parts, keys, total = [_encoded(DESCRIBED.empty_table(), names)], [], 0
+    for batch in batches:
+        moved = np.flatnonzero(batch["new_key"].is_valid())
+        keys.append(batch.select([*KEYS]).take(pa.array(moved)).append_column("row", pa.array(moved + total)))
+        total += len(batch)
+        check_number(total)
+        parts.append(_encoded(pa.Table.from_batches([batch]), names))
+    rows = pa.concat_tables(parts).unify_dictionaries()
     headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
     record = records.exactly(headers.numbers["file_index"], headers.numbers["offset"])
-    half = _halves(record, headers.numbers, records)
     order = np.argsort(record, kind="stable")
-    stored = ("changed_at", "committed_at", "bytes", "transaction", *_CODED, "set")
-    numbers = {"record": record[order], "half": half[order]} | {name: headers.numbers[name][order] for name in stored}
+    numbers = {"record": record, "half": _halves(record, headers.numbers, records)}
+    numbers |= {name: headers.numbers[name] for name in (*_INTEGERS[:3], "transaction", *_CODED, "set")}
     tables = {name: pa.table({"text": pa.array(texts, pa.large_string())}) for name, texts in headers.texts.items()}
     tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
-    tables["changes"] = pa.table({name: pa.array(values) for name, values in numbers.items()})
+    tables["changes"] = pa.table({name: pa.array(_narrow(values)[order]) for name, values in numbers.items()})
+    tables["keys"] = _at_changes(keys, order)
     tables["transactions"] = transactions
     return _opened(records.store.write(_CHANGES, tables, {}), records)
 
 
-def _prepared(batch: pa.RecordBatch, transactions: pa.Array) -> pa.Table:
-    columns = coded(batch)
-    number = pc.index_in(batch["transaction_id"].cast(pa.string()), value_set=transactions, skip_nulls=True)
-    columns["transaction"] = pc.fill_null(number, -1)
-    columns["bytes"] = _lengths(batch["source_events"])
-    columns |= _other_records(batch)
-    return pa.table({"file_index": batch["file_index"], "offset": batch["offset"], **columns})
+def _encoded(rows: pa.Table, transactions: pa.Array) -> pa.Table:
+    number = pc.fill_null(pc.index_in(rows["transaction_id"], value_set=transactions, skip_nulls=True), -1)
+    columns = {name: rows[name].dictionary_encode() for name in (*_CODED, "set")}
+    columns |= {name: rows[name] for name in ("file_index", "offset", *_INTEGERS)}
+    return pa.table({**columns, "transaction": number})
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The numbers in the smallest type that has room for the next one, too."""
+    if not len(values):
+        return values
+    kinds = (np.min_scalar_type(min(int(values.min()), -1)), np.min_scalar_type(-max(int(values.max()), 0) - 2))
+    return values.astype(np.result_type(*kinds))
+
+
+def _at_changes(keys: Sequence[pa.RecordBatch], order: Ints) -> pa.Table:
+    """The keys of updates that changed them, with the number of each ``change``, in their order."""
+    rows = pa.Table.from_batches(keys, pa.schema([*((name, pa.string()) for name in KEYS), ("row", pa.int64())]))
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    change = pa.array(numbers[rows["row"].to_numpy()])
+    return rows.select([*KEYS]).append_column("change", change).sort_by("change")
+
+
+def changed_keys(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of :data:`KEYS`; null for other changes than updates that changed a column of their key, which both
+    images have and which was and is not NULL."""
+    has_images = [batch[name].is_valid() for name in ("key", "before", "after")]
+    is_update = reduce(pc.and_, has_images, pc.equal(batch["operation"], str(Operation.UPDATE)))
+    updates = np.flatnonzero(pc.fill_null(is_update, False))
+    rows = batch.select(["key", "before", "after"]).take(pa.array(updates))
+    key, images = Pairs(rows["key"]), [Pairs(rows[image]) for image in ("before", "after")]
+    old, new = (image.take(image.find(key.rows, key.names)) for image in images)
+    differs = np.zeros(len(rows), np.bool_)
+    differs[key.rows[as_flags(pc.not_equal(old, new))]] = True
+    differs[key.rows[as_flags(pc.or_(old.is_null(), new.is_null()))]] = False
+    of_moved = np.flatnonzero(differs[key.rows])
+    at = np.full(len(batch), -1)
+    at[updates[differs]] = np.arange(np.count_nonzero(differs))
+    offsets = pa.array(np.append(0, np.cumsum(key.sizes[differs])), pa.int32())
+    texts = {}
+    for name, values in zip(KEYS, (old, new), strict=True):
+        pairs = pc.binary_join_element_wise(key.names.take(pa.array(of_moved)), values.take(pa.array(of_moved)), "=")
+        keys = pc.binary_join(pa.ListArray.from_arrays(offsets, pairs), ", ")
+        texts[name] = keys.take(pa.array(at, mask=at < 0))
+    return texts
 
 
 def _other_records(batch: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -273,7 +340,7 @@ def _other_records(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         at = np.where((places[0][first] == own[0]) & (places[1][first] == own[1]), last, first)
         parts = {"other_file": pa.array(places[0][at]), "other_offset": pa.array(places[1][at])}
     none = pa.nulls(len(batch), pa.int64())
-    return {name: parts.get(name, none).cast(pa.int64()).fill_null(-1) for name in ("other_file", "other_offset")}
+    return {name: parts.get(name, none).cast(pa.int64()).fill_null(-1) for name in _INTEGERS[3:]}
 
 
 def _halves(record: Ints, numbers: Mapping[str, npt.NDArray[Any]], records: RecordIndex) -> Ints:
@@ -317,7 +384,11 @@ def _opened(entry: Entry, records: RecordIndex) -> Changes:
     transactions = TransactionIndex(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
     numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
-    return Changes(records, numbers, texts, sets, transactions)
+    for name in ("type", "version"):
+        of_records = records.texts(name)
+        texts[name] = of_records.texts.to_pylist()
+        numbers[name] = np.append(of_records.codes, of_records.codes.dtype.type(-1))[numbers["record"]]
+    return Changes(records, numbers, texts, sets, transactions, tables["keys"])
 
 
 class Changes(Headers):
@@ -325,6 +396,7 @@ class Changes(Headers):
 
     * ``record_index``: the index of records; ``record``: the number of a change's record there
     * ``users``: the codes of users
+    * ``keys``: the keys of updates that changed them (:data:`KEYS`), and the number of each ``change``, in order
     """
 
     def __init__(
@@ -334,8 +406,10 @@ class Changes(Headers):
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
         transactions: TransactionIndex,
+        keys: pa.RecordBatch,
     ) -> None:
         super().__init__(numbers, texts, sets)
+        self.keys = keys
         self.record_index = records
         self.record: Ints = numbers["record"]
         self.transactions = transactions

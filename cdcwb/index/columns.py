@@ -26,8 +26,9 @@ __all__ = [
     "Numbers",
     "Texts",
     "Times",
-    "coded",
+    "header_columns",
     "headers_of",
+    "names_of",
     "of_columns",
     "set_labels",
     "table_labels",
@@ -177,12 +178,15 @@ class Headers:
     """Headers of changes, a row each. Times are microseconds since 1970 UTC, :data:`~cdcwb.index.columns.NO_TIME` if
     unknown; codes are -1 for null.
 
-    * ``codes`` and ``texts``: by operation, outcome, table
+    * ``codes`` and ``texts``: by operation, outcome, table, mask, source (of the changed columns), type (of the
+      record), version (of the table), key (names of its columns), columns (names of those of the image after the
+      change), and nulls (``1`` for each of these that is NULL, else ``0``), as far as they were read
     * ``set``: the code of its set of changed columns, -1 if the changed columns are unknown; ``sets``: the names
     * ``position``: in the log, if it was read
     """
 
     position: pa.Array | None = None
+    _batch: pa.RecordBatch
 
     def __init__(
         self,
@@ -190,10 +194,19 @@ class Headers:
         texts: Mapping[str, list[str]],
         sets: Sequence[Sequence[str]],
     ) -> None:
-        self.numbers = numbers
-        self.codes = {name: numbers[name] for name in texts}
+        self.numbers = self.codes = numbers
         self.texts = dict(texts)
         self.sets = sets
+
+    def column(self, name: str, rows: Ints) -> pa.Array:
+        """The values of some rows in a column of the table of changes."""
+        return self._batch[name].take(pa.array(rows))
+
+    def in_order(self, mask: Bools) -> Ints:
+        """The numbers of the rows of a mask in capture order."""
+        rows = np.flatnonzero(mask)
+        offset, file = (np.asarray(self.column(name, rows)) for name in ("offset", "file_index"))
+        return rows[np.lexsort((offset, file))]
 
     def __len__(self) -> int:
         return len(next(iter(self.numbers.values())))
@@ -239,7 +252,8 @@ class Headers:
 
 def headers_of(batch: pa.RecordBatch) -> Headers:
     """The headers of a batch of rows of :data:`cdcwb.model.CHANGES`, as far as it has the columns."""
-    headers = of_columns(coded(batch))
+    headers = of_columns(header_columns(batch))
+    headers._batch = batch
     headers.position = batch["position"] if "position" in batch.schema.names else None
     return headers
 
@@ -256,29 +270,60 @@ def set_labels(batch: pa.RecordBatch) -> pa.Array:
     return pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
 
 
-def coded(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """A batch with dictionary-encoded texts, sets of columns as texts, and times as numbers."""
+_TEXTS: Final = {
+    "operation": "operation",
+    "outcome": "outcome",
+    "mask": "change_mask",
+    "source": "change_source",
+    "type": "record_type",
+    "version": "table_version",
+}
+
+
+def names_of(text: str) -> list[str]:
+    """The names in a text, which are separated by :data:`BETWEEN`."""
+    return text.split(BETWEEN) if text else []
+
+
+def header_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The headers of rows of :data:`cdcwb.model.CHANGES`, as far as the batch has the columns: texts, and times as
+    numbers."""
     names = batch.schema.names
-    texts = {name: batch[name] for name in ("operation", "outcome") if name in names}
+    columns = {name: batch[source].cast(pa.string()) for name, source in _TEXTS.items() if source in names}
     if "table_name" in names:
-        texts["table"] = table_labels(batch)
+        columns["table"] = table_labels(batch)
     if "changed_columns" in names:
-        texts["set"] = set_labels(batch)
-    columns = {name: values.cast(pa.string()).dictionary_encode() for name, values in texts.items()}
-    for name in ("changed_at", "committed_at"):
+        columns["set"] = set_labels(batch)
+    if "key" in names:
+        columns["key"] = _joined(batch["key"], batch["key"].keys, BETWEEN)
+    if "after" in names:
+        images = batch["after"]
+        columns["columns"] = _joined(images, images.keys, BETWEEN)
+        columns["nulls"] = _joined(images, pc.if_else(images.items.is_null(), "1", "0"), "")
+    for name in {"changed_at", "committed_at"}.intersection(names):
         times = batch[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
         columns[name] = pc.fill_null(times, NO_TIME)
     return columns
 
 
+def _joined(maps: pa.MapArray, texts: pa.Array, separator: str) -> pa.Array:
+    """The texts of the pairs of each map, joined; null for no map."""
+    if separator and pc.any(pc.match_substring(texts, separator)).as_py():
+        texts = pc.replace_substring(texts, separator, " ")
+    lists = pa.ListArray.from_arrays(maps.offsets, texts)
+    return pc.if_else(maps.is_valid(), pc.binary_join(lists, separator), pa.scalar(None, pa.string()))
+
+
 def of_columns(columns: Mapping[str, pa.Array]) -> Headers:
-    """Headers from coded columns and other numbers."""
+    """Headers from columns of texts, which become codes, and of numbers."""
     numbers: dict[str, npt.NDArray[Any]] = {}
     texts: dict[str, list[str]] = {}
     for name, column in columns.items():
+        if pa.types.is_string(column.type):
+            column = column.dictionary_encode()
         if isinstance(column, pa.DictionaryArray):
             texts[name] = column.dictionary.to_pylist()
             column = pc.fill_null(column.indices, -1)
         numbers[name] = column.to_numpy(zero_copy_only=False)
-    sets = [text.split(BETWEEN) if text else [] for text in texts.pop("set", [])]
+    sets = [names_of(text) for text in texts.pop("set", [])]
     return Headers(numbers, texts, sets)

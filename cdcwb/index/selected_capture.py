@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.dataset import Batches, LocalRows, Rows, schema_of
-from cdcwb.index.changes import Changes
+from cdcwb.index.changes import EVERY, KEYS, Changes
 from cdcwb.index.columns import NO_TIME, Bools, Headers
 from cdcwb.index.selected import Selected
 from cdcwb.index.source import IndexedCapture
@@ -24,10 +24,21 @@ from cdcwb.model import PROBLEMS
 __all__ = ["HeaderRows", "SelectedCapture"]
 
 _LOCATION: Final = ("file_index", "offset")
-_OF_INDEX: Final = {
-    *("file_index", "offset", "position", "operation", "outcome", "schema_name", "table_name", "transaction_id"),
-    *("changed_at", "committed_at", "changed_columns"),
+_TEXTS: Final = {
+    "operation": "operation",
+    "outcome": "outcome",
+    "table_name": "table",
+    "record_type": "type",
+    "table_version": "version",
+    "change_mask": "mask",
+    "change_source": "source",
 }
+_OF_INDEX: Final = {
+    *("file_index", "offset", "file", "position", "schema_name", "transaction_id", "changed_at", "committed_at"),
+    *("changed_columns", *_TEXTS),
+}
+_OF_HEADERS: Final = _OF_INDEX | {"key", "after"}
+"""The columns that headers describe; of key and after they have the names of columns, and which are NULL."""
 
 T = TypeVar("T")
 
@@ -59,10 +70,24 @@ class SelectedCapture:
         if table != "changes":
             rows: Rows = self._source.capture.rows(table, columns)
             return rows
-        if {*columns} <= _OF_INDEX:
-            return HeaderRows(self.headers, schema_of("changes", columns))
-        every = self._source.capture.rows("changes", [*dict.fromkeys([*columns, *_LOCATION])])
+        if {*columns} <= _OF_HEADERS:
+            return HeaderRows(self.headers, schema_of("changes", columns), lambda: self._read(columns))
+        return self._read(columns)
+
+    def _read(self, columns: Sequence[str]) -> Rows:
+        every: Rows = self._source.capture.rows("changes", [*dict.fromkeys([*columns, *_LOCATION])])
         return every.where(self._is_selected).select(columns)
+
+    @property
+    def changed_keys(self) -> pa.RecordBatch:
+        """The updates that changed their key, in capture order: :data:`cdcwb.index.changes.KEYS`, and the number of
+        each ``row`` in the headers."""
+        keys, headers = self._selected.changes.keys, self.headers
+        change = np.asarray(keys["change"])
+        rows = change if headers.rows is None else np.searchsorted(headers.rows, change)
+        selected = np.flatnonzero(self.mask[change])
+        taken = keys.select([*KEYS]).take(pa.array(selected))
+        return taken.append_column("row", pa.array(rows[selected]))
 
     @cached_property
     def headers(self) -> SelectedHeaders:
@@ -111,27 +136,36 @@ class SelectedHeaders(Headers):
     @cached_property
     def position(self) -> pa.Array:  # type: ignore[override]
         """The position of each in the log."""
-        texts = self.changes.record_index.columns["position"].values  # type: ignore[attr-defined]
-        return texts.take(pa.array(self.record, mask=self.record < 0))
+        return self.column("position")
 
-    def column(self, name: str) -> pa.Array:
-        """A column of the table of changes."""
+    def in_order(self, mask: Bools) -> npt.NDArray[np.int64]:
+        """See :class:`Headers`."""
+        return np.flatnonzero(mask)
+
+    def column(self, name: str, rows: npt.NDArray[np.int64] | slice = EVERY) -> pa.Array:
+        """The values of some rows in a column of the table of changes."""
+        records, record = self.changes.record_index, self.record[rows]
         if name == "position":
-            return self.position
+            texts = records.columns["position"].values  # type: ignore[attr-defined]
+            return texts.take(pa.array(record, mask=record < 0))
         if name in _LOCATION:
-            return pa.array(self.changes.record_index.numbers(name)[self.record])
+            return pa.array(records.numbers(name)[record])
+        if name == "file":
+            files = {int(entry["file_index"]): str(entry["file"]) for entry in records.files}
+            codes = records.numbers("file_index")[record]
+            return pa.array([files.get(code) for code in range(max(files, default=0) + 1)], pa.string()).take(
+                pa.array(codes)
+            )
         if name == "schema_name":
-            return pa.nulls(len(self), pa.string())
+            return pa.nulls(len(record), pa.string())
         if name == "transaction_id":
-            ids = self.changes.transactions.rows[name]
-            return ids.take(_codes(self.numbers["transaction"]))
+            return self.changes.transactions.rows[name].take(_codes(self.numbers["transaction"][rows]))
         if name == "changed_columns":
-            return pa.array([*self.sets], pa.list_(pa.string())).take(_codes(self.set))
+            return pa.array([*self.sets], pa.list_(pa.string())).take(_codes(self.set[rows]))
         if name in ("changed_at", "committed_at"):
-            times = self.numbers[name]
+            times = self.numbers[name][rows]
             return pa.array(times, mask=times == NO_TIME)
-        coded = "table" if name == "table_name" else name
-        return pa.array(self.texts[coded], pa.string()).take(_codes(self.codes[coded]))
+        return pa.array(self.texts[_TEXTS[name]], pa.string()).take(_codes(self.codes[_TEXTS[name]][rows]))
 
 
 def _codes(codes: npt.NDArray[Any]) -> pa.Array:
@@ -159,13 +193,18 @@ class _Taken(Mapping[str, Any]):
 
 
 class HeaderRows(LocalRows):
-    """Columns of selected changes; functions over headers use those of the index as they are."""
+    """Columns of selected changes; functions over headers use those of the index as they are. ``every`` gives the same
+    rows with images, which only columns that headers do not have need."""
 
-    def __init__(self, headers: SelectedHeaders, schema: pa.Schema) -> None:
+    def __init__(self, headers: SelectedHeaders, schema: pa.Schema, every: Callable[[], Rows]) -> None:
         self.headers = headers
+        self._every = every
         super().__init__(self._batches, schema)
 
     def _batches(self) -> Batches:
+        if not {*self.schema.names} <= _OF_INDEX:
+            yield from self._every().batches()
+            return
         columns = [self.headers.column(field.name).cast(field.type) for field in self.schema]
         yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -13,24 +13,26 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows
+from cdcwb.dataset import LocalRows, Rows, SparkRows, conform
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
-from cdcwb.index.changes import READ, Changes, build_changes, open_changes
+from cdcwb.index.changes import DESCRIBED, READ, Changes, build_changes, check_number, described, open_changes
 from cdcwb.index.record_index import HEADERS, RecordIndex, build_index, open_index
 from cdcwb.index.store import Store
 from cdcwb.model import TABLES
 from cdcwb.opening import SAVED, read_description, saved_at
-from cdcwb.stored import Stored
+from cdcwb.stored import Stored, batches_of, group_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,8 +58,6 @@ _COLUMNS: Final = (
     "table_name",
     "table_version",
 )
-_OF_CHANGES: Final = (*READ, "source_events", "changed_columns")
-"""The columns of changes that are indexed; changed columns are those that images show, where the source has no mask."""
 
 
 class IndexedCapture:
@@ -108,12 +108,20 @@ class IndexedCapture:
         if changes is not None:
             return changes
         if self._saved is not None:
-            parts = sorted((self._saved / "changes").glob("*.parquet"))
+            stored = Stored(self._saved / "changes", "changes", READ)
+            check_number(len(stored))
             with _of_tables(self._saved):
-                return build_changes(parts, _table(self._saved, "transactions"), self.index)
+                transactions = _table(self._saved, "transactions")
+                return build_changes(map(described, stored.batches()), transactions, self.index)
+        rows = self.capture.rows("changes", READ).map(described, DESCRIBED)
+        transactions = _all(self.capture, "transactions")
+        if not isinstance(rows, SparkRows):
+            return build_changes(rows.batches(), transactions, self.index)
         with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-            parts = _parts(self.capture.rows("changes", _OF_CHANGES), Path(scratch))
-            return build_changes(parts, _all(self.capture, "transactions"), self.index)
+            parts = _parts(rows, Path(scratch))
+            check_number(sum(sum(group_sizes(path)) for path in parts))
+            batches = chain(*(batches_of(pq.ParquetFile(path)) for path in parts))
+            return build_changes(conform(batches, DESCRIBED), transactions, self.index)
 
 
 def source_of(capture: Capture) -> IndexedCapture:

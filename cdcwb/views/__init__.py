@@ -36,7 +36,10 @@ PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "masks": (
         "Change masks",
         "masks:Masks",
-        ("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together"),
+        (
+            *("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together", "masks.values"),
+            *("masks.idle", "masks.keys", "masks.bit_by_bit"),
+        ),
     ),
     "problems": ("Problems", "capture:CapturePage", ("capture.problems",)),
     "continuity": ("Continuity of rows", "continuity:ContinuityPage", ()),

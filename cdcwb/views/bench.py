@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from _thread import interrupt_main
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
@@ -16,6 +17,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from cdcwb import pool
 from cdcwb.errors import CaptureError
 from cdcwb.index.changes import Changes, TooManyChangesError
 from cdcwb.index.selected import TIME, Selected
@@ -182,8 +184,8 @@ def opening() -> AbstractContextManager[None]:
 @contextmanager
 def making(what: str) -> Iterator[None]:
     """Shows the progress of ``what`` in the cell once it takes longer than a second. Its button, and an interrupted
-    kernel, cancel the jobs of Spark (all jobs if the session was created meanwhile). Raises CaptureError after the
-    button."""
+    kernel, end it, and cancel the jobs of Spark (all jobs if the session was created meanwhile). Raises CaptureError
+    after the button."""
     import ipywidgets
     from IPython.display import display
 
@@ -192,9 +194,16 @@ def making(what: str) -> Iterator[None]:
     box = ipywidgets.HBox([text, bar, button])
     session, tag = _session(), f"cdcwb-{uuid4().hex}"
     finished, cancelled, shown = threading.Event(), threading.Event(), threading.Event()
+    is_main = threading.current_thread() is threading.main_thread()
 
-    def cancel(_button: Any = None) -> None:
-        cancelled.set()
+    def press(_button: Any) -> None:
+        if not finished.is_set():
+            cancelled.set()
+            cancel()
+            if is_main and threading.current_thread() is not threading.main_thread():
+                interrupt_main()
+
+    def cancel() -> None:
         late = None if session is not None else _session()
         if session is not None:
             session.interruptTag(tag)
@@ -207,12 +216,12 @@ def making(what: str) -> Iterator[None]:
             if not shown.is_set() and output is not None:
                 output.update(box)
                 shown.set()
-            done, total = running_tasks()
+            done, total = next(filter(any, (running_tasks(), pool.tasks())), (0, 0))
             bar.value, bar.max = done, total or 1
             tasks = f", {done} of {total} tasks" if total else ""
             text.value = f"{what}: {duration(int(monotonic() - began) * 1_000_000)}{tasks}"
 
-    button.on_click(cancel)
+    button.on_click(press)
     output: Any = display(_EMPTY, raw=True, metadata=_ABOUT, display_id=True)  # type: ignore[no-untyped-call]
     watcher = threading.Thread(target=watch, daemon=True, name="cdcwb-making")
     watcher.start()
@@ -220,11 +229,10 @@ def making(what: str) -> Iterator[None]:
         session.addTag(tag)
     try:
         yield
-    except KeyboardInterrupt:
-        cancel()
-        raise
-    except Exception as reason:
+    except (Exception, KeyboardInterrupt) as reason:
         if not cancelled.is_set():
+            if isinstance(reason, KeyboardInterrupt):
+                cancel()
             raise
         raise CaptureError(f"{what} was cancelled; run the cell again to start over") from reason
     finally:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
+from time import monotonic
 from typing import Any
 from unittest.mock import patch
 
 import ipywidgets
+import pyarrow as pa
 import pytest
 
 from cdcwb.errors import CaptureError
+from cdcwb.index.source import open_source
 from cdcwb.report import check_parameters
 from cdcwb.views import bench as module
 from cdcwb.views.bench import making
@@ -119,6 +122,38 @@ def test_a_session_that_begins_meanwhile_is_interrupted_too(cell: Any) -> None:
     assert session.asked == ["interruptAll"]
     with pytest.raises(CaptureError, match="Making it was cancelled"):
         progress.__exit__(RuntimeError, RuntimeError("job 7 cancelled"), None)
+
+
+def test_an_index_that_is_made_here_shows_progress_within_two_seconds_and_is_cancelled(tmp_path: Path) -> None:
+    """The work is in this process, without Spark, and the button is pressed in another thread, as in JupyterLab."""
+    cell, pressed = Cell(), []
+    source = open_source(write_saved(tmp_path / "capture", changes=50, transactions=5))
+    began, endless = monotonic(), Event()
+
+    def press() -> None:
+        _, _, button = cell.parts
+        pressed.append(monotonic())
+        button.click()
+
+    def described(batch: pa.RecordBatch) -> pa.RecordBatch:
+        while not endless.wait(0.01):
+            pass
+        return batch
+
+    thread = Thread(target=press)
+    thread.start()
+    with (
+        patch("IPython.display.display", cell.display),
+        patch("cdcwb.index.source.described", described),
+        pytest.raises(CaptureError, match="Making it was cancelled; run the cell again"),
+        making("Making it"),
+    ):
+        _ = source.changes
+    assert pressed[0] - began < 2
+    assert monotonic() - pressed[0] < 2
+    thread.join()
+    assert cell.left == {"text/plain": ""}
+    assert len(source.changes) == 50  # nothing of the first attempt is left
 
 
 def test_the_index_of_an_explorer_is_made_with_progress(cell: Any, tmp_path: Path) -> None:

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cdcwb
 from cdcwb.analysis import contents, masks
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import first_by_table
+from cdcwb.index.changes import READ, described
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selected_capture import SelectedCapture
-from cdcwb.index.selection import Selection
-from cdcwb.index.source import IndexedCapture, open_source
+from cdcwb.index.selection import NO_TABLE, Selection
+from cdcwb.index.source import IndexedCapture, open_source, source_of
+from cdcwb.model import CHANGES
 from cdcwb.times import time_of
 from tests.saved_capture import write_saved
 
@@ -230,3 +234,72 @@ def test_an_index_of_nothing_answers(tmp_path: Path) -> None:
     assert masks.axis(capture) is None
     assert selected.transactions().tolist() == []
     assert selected.problems() == []
+
+
+# --- what only images tell --------------------------------------------------------------------------------------------
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "goldengate-export"),
+        *("debezium", "idm-event-log", "sqlserver-ct", "maxwell", "canal"),
+    ],
+)
+def test_questions_about_masks_need_no_images(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources of changed columns, counts of values and NULL, changes of keys, and masks are those that a report
+    counts over the same part, and the index answers them alone."""
+    capture = cdcwb.load(DATA / name)
+    source = source_of(capture)
+    selected = Selected(source.changes, capture.selection)
+    tables = [name for name in source.changes.texts["table"] if name != NO_TABLE]
+    fields = [
+        {},
+        {"operations": ["UPDATE"]},
+        {"tables": tables[:1]},
+        {"outcomes": ["committed"]},
+        {"tables": tables[1:]},
+    ]
+    for chosen in fields:
+        capture.selection.reset()
+        capture.selection.update(**chosen)
+        report, live = capture.selected(), SelectedCapture(source, selected)
+        monkeypatch.setattr(live, "_read", lambda columns: pytest.fail(f"{columns} are read"))
+        changed = masks.changed(report)
+        assert masks.changed(live) == changed
+        assert masks.change_sources(live) == masks.change_sources(report)
+        assert masks.columns(live, changed) == masks.columns(report, changed)
+        assert masks.key_changes(live) == masks.key_changes(report)
+        assert masks.masks(live) == masks.masks(report)
+
+
+def _images(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    schema = pa.schema([CHANGES.field(name) for name in READ])
+    return pa.RecordBatch.from_pylist([{"file_index": 0, "offset": n, **row} for n, row in enumerate(rows)], schema)
+
+
+def test_the_index_has_which_columns_of_an_image_are_null() -> None:
+    images: list[Any] = [{"a": "1", "b": None}, {"a": None}, {}, None, {"a": "1", "b": "2"}]
+    rows = described(_images([{"operation": "UPDATE", "after": image} for image in images]))
+    assert rows["columns"].to_pylist() == ["a\x1fb", "a", "", None, "a\x1fb"]
+    assert rows["nulls"].to_pylist() == ["01", "1", "", None, "00"]
+
+
+def test_a_key_has_changed_where_both_images_have_it_and_it_was_and_is_not_null() -> None:
+    def update(old: dict[str, Any] | None, new: dict[str, Any] | None, operation: str = "UPDATE") -> dict[str, Any]:
+        return {"operation": operation, "key": {"a": "1", "b": "2"}, "before": old, "after": new}
+
+    rows = [
+        update({"a": "0", "b": "2"}, {"a": "1", "b": "2"}),
+        update({"a": "1", "b": "2"}, {"a": "1", "b": "2"}),
+        update({"a": None, "b": "1"}, {"a": "1", "b": "2"}),
+        update({"b": "1"}, {"a": "1", "b": "2"}),
+        update(None, {"a": "1", "b": "2"}),
+        update({"a": "0", "b": "1"}, {"a": "1", "b": "2"}, "INSERT"),
+        update({"a": "0", "b": "1"}, {"b": "2", "a": "1"}),
+    ]
+    found = described(_images(rows))
+    assert found["old_key"].to_pylist() == ["a=0, b=2", None, None, None, None, None, "a=0, b=1"]
+    assert found["new_key"].to_pylist() == ["a=1, b=2", None, None, None, None, None, "a=1, b=2"]

@@ -189,7 +189,7 @@ class Masks(Page):
         answer.table(rows, heads, none="No update is known to change a column.")
         answer.record({"column_changes": {f"{row['table']}.{row['column']}": row["changed"] for row in rows}})
 
-    @panel("How often each column is set")
+    @panel("How often each column is set", live=True)
     def values(self, answer: Answer) -> None:
         """How often each column is changed, has a value, is NULL, or is not captured."""
         columns = self.columns
@@ -230,7 +230,7 @@ class Masks(Page):
             {"pairs": [[pair["table"], pair["column"], pair["other"], pair["together"]] for pair in pairs[:50]]}
         )
 
-    @panel("Masks, bit by bit")
+    @panel("Masks, bit by bit", live=True)
     def bit_by_bit(self, answer: Answer) -> None:
         """Each mask, most frequent first: a dot is a set bit."""
         heads = "mask; operation; changes; columns"
@@ -248,7 +248,7 @@ class Masks(Page):
             )
         answer.record({"masks_drawn": len(self.bits)})
 
-    @panel("No-op updates")
+    @panel("No-op updates", live=True)
     def idle(self, answer: Answer) -> None:
         """No-op updates."""
         rows = ask.idle_updates(self.changed, self.change_sources)
@@ -258,7 +258,7 @@ class Masks(Page):
         answer.table(shares, heads, none=none, folder=self.asked.shown)
         answer.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
 
-    @panel("Changes of keys")
+    @panel("Changes of keys", live=True)
     def keys(self, answer: Answer) -> None:
         """Updates that changed the key of a row."""
         moved = ask.key_changes(self.capture)
