@@ -6,16 +6,14 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.summary import summarize
-from cdcwb.capture import Capture, load
+from cdcwb.capture import load
 from cdcwb.report.opening import SHOWN, SUMMARY
-from cdcwb.report.redact import check_known, redact
-from cdcwb.saving import decoded
+from cdcwb.report.redact import check_known, redact, targets
 from cdcwb.spark.session import on_cluster
 
 __all__ = ["keep"]
@@ -38,23 +36,19 @@ def keep(
     root = Path(shared if on_cluster() else folder)
     root.mkdir(parents=True, exist_ok=True)
     places = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
-    loaded = [load(path, format, **options) for path, format, options in captures]
-    opened = _redacted(loaded, hidden, places) if hidden else loaded
-    for (path, *_), capture, target in zip(captures, opened, places, strict=True):
-        saved = Path(capture.save(target / "saved"))
-        (saved / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
+    saved = []
+    for (path, format, options), target in zip(captures, places, strict=True):
+        place = Path(load(path, format, **options).save(target / "saved"))
+        (place / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / BOOKMARKS
         if marks.is_file() and not hidden:  # a note may quote a redacted value
-            shutil.copyfile(marks, saved / BOOKMARKS)
-        facts = summarize(load(saved))
-        (saved / SUMMARY).write_text(json.dumps(facts), encoding="utf-8")
-    return [str(target / "saved") for target in places]
-
-
-def _redacted(loaded: Sequence[Capture], hidden: Sequence[str], places: Sequence[Path]) -> list[Capture]:
-    each = zip(loaded, check_known(loaded, hidden), places, strict=True)
-    # which columns there are is asked of the values
-    return [
-        redact(capture.within(partial(decoded, folder=folder / "events")), names) if names else capture
-        for capture, names, folder in each
-    ]
+            shutil.copyfile(marks, place / BOOKMARKS)
+        saved.append(place)
+    if hidden:
+        loaded = [load(place) for place in saved]
+        for place, capture, names in zip(saved, loaded, check_known(loaded, hidden), strict=True):
+            if names:
+                redact(place, targets(capture, names))
+    for place in saved:
+        (place / SUMMARY).write_text(json.dumps(summarize(load(place))), encoding="utf-8")
+    return [str(place) for place in saved]

@@ -1,4 +1,4 @@
-"""Redaction: a capture without the values of some columns, for reports that are passed on.
+"""Redaction: a saved capture without the values of some columns, for reports that are passed on.
 
 The values are replaced in images and keys by ``[redacted]`` and a tag that equal values share, so that changed columns,
 equal rows and counts stay correct; the bytes of such rows are replaced by a hash. Tags and hashes depend on a random
@@ -9,27 +9,33 @@ log, whose header fields are its rows, is refused.
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import or_
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdcwb.analysis.images import IMAGES, Pairs, as_flags, labels, maps_of
 from cdcwb.errors import OptionError
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
-from cdcwb.model import Kind, Problem
-from cdcwb.tables import Part, Tables
+from cdcwb.model import TABLES, Kind, Problem
+from cdcwb.opening import SAVED
+from cdcwb.stored import read_rows
 from cdcwb.words import visible
+from cdcwb.writing import remove
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     from cdcwb.capture import Capture
-    from cdcwb.formats.dissector import TableRequest
 
-__all__ = ["REDACTED", "Redacted", "RedactedColumn", "check_known", "check_names", "redact", "targets"]
+__all__ = ["REDACTED", "RedactedColumn", "Redaction", "check_known", "check_names", "redact", "targets"]
 
 REDACTED: Final = "[redacted]"
 
@@ -71,17 +77,23 @@ def check_names(names: Iterable[str]) -> list[str]:
 def targets(capture: Capture, names: Sequence[str]) -> list[RedactedColumn]:
     """The columns of a capture that ``schema.table.column`` or ``table.column`` name; case is ignored.
 
-    Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted.
+    Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted; and for
+    an event log.
     """
+    if names and capture.format == EVENT_LOG:
+        raise OptionError(
+            "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
+            "report on the other tables with --table"
+        )
     known = _columns(capture)
     matches: list[RedactedColumn] = []
     wrong: list[str] = []
     for name in names:
         matching = [target for target in known if name.lower() in _spellings(target)]
         if not matching:
-            labels = sorted({f"{target.table}.{target.column}" for target in known})
-            shown = ", ".join(labels[:_MOST]) + (" …" if len(labels) > _MOST else "") or "none"
-            hint = nearest(name, [*labels, *(spelling for target in known for spelling in _spellings(target))])
+            all_of_them = sorted({f"{target.table}.{target.column}" for target in known})
+            shown = ", ".join(all_of_them[:_MOST]) + (" …" if len(all_of_them) > _MOST else "") or "none"
+            hint = nearest(name, [*all_of_them, *(spelling for target in known for spelling in _spellings(target))])
             wrong.append(f"redact: there is no column '{visible(name)}' in the capture.{hint} There are: {shown}.")
         matches += matching
     if wrong:
@@ -101,17 +113,6 @@ def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[
     return matches
 
 
-def redact(capture: Capture, names: Sequence[str]) -> Capture:
-    """The capture without the values of these columns; the capture itself without names. Raises OptionError for an
-    event log."""
-    if names and capture.format == EVENT_LOG:
-        raise OptionError(
-            "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
-            "report on the other tables with --table"
-        )
-    return capture.within(lambda tables: Redacted(tables, targets(capture, names))) if names else capture
-
-
 def _spellings(target: RedactedColumn) -> set[str]:
     """The names of a column: with its schema, and without."""
     return {f"{target.table}.{target.column}".lower(), f"{target.table.rpartition('.')[2]}.{target.column}".lower()}
@@ -119,102 +120,131 @@ def _spellings(target: RedactedColumn) -> set[str]:
 
 def _columns(capture: Capture) -> list[RedactedColumn]:
     """All columns of all tables, from versions and from images, which may have columns that no version has."""
-    from pyspark.sql import functions as F
+    named = ["schema_name", "table_name"]
+    described = capture.rows("table_versions", [*named, "columns"]).fold(_of_versions, _union)
+    captured = capture.rows("events", [*named, *IMAGES]).fold(_of_images, _union)
+    return [RedactedColumn(table, column) for table, column in sorted(described | captured)]
 
-    from cdcwb.spark.names import table_label
 
-    versions = capture.table_versions.select(table_label().alias("table"), F.explode("columns.name").alias("column"))
-    images = [F.coalesce(F.map_keys(name), F.array().cast("array<string>")) for name in ("key", "before", "after")]
-    captured = capture.events.select(table_label().alias("table"), F.explode(F.concat(*images)).alias("column"))
-    rows = versions.unionByName(captured).where(F.col("table").isNotNull()).distinct().collect()
-    return sorted(
-        (RedactedColumn(row.table, row.column) for row in rows), key=lambda target: (target.table, target.column)
+def _of_versions(batch: pa.RecordBatch) -> set[tuple[str, str]]:
+    rows = zip(labels(batch).to_pylist(), batch["columns"].to_pylist(), strict=True)
+    return {(table, column["name"]) for table, columns in rows if table is not None for column in columns or ()}
+
+
+def _of_images(batch: pa.RecordBatch) -> set[tuple[str, str]]:
+    tables, found = labels(batch), set()
+    for name in IMAGES:
+        pairs = Pairs(batch[name])
+        both = pa.table({"table": tables.take(pa.array(pairs.rows)), "column": pairs.names})
+        rows = both.group_by(both.column_names).aggregate([]).to_pydict()
+        found |= {pair for pair in zip(rows["table"], rows["column"], strict=True) if pair[0] is not None}
+    return found
+
+
+def _union(parts: Sequence[set[tuple[str, str]]]) -> set[tuple[str, str]]:
+    return set().union(*parts)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def redact(folder: Path, columns: Sequence[RedactedColumn]) -> None:
+    """Replaces the values of some columns in the tables of a saved capture, which cannot be continued afterwards."""
+    redaction = Redaction(columns)
+    work: dict[str, Callable[[pa.RecordBatch], pa.RecordBatch]] = {
+        "events": redaction.rows,
+        "changes": redaction.rows,
+        "problems": redaction.problems,
+        "detected": lambda rows: _with(rows, evidence=pa.repeat(REDACTED, rows.num_rows)),
+    }
+    for table, function in work.items():
+        schema, old, new = TABLES[table], folder / table, folder / f"{table}-redacted"
+        new.mkdir()
+        for path in sorted(old.glob("*.parquet")):
+            with pq.ParquetWriter(new / path.name, schema) as writer:
+                for batch in read_rows(path, schema):
+                    writer.write_batch(function(batch))
+        remove(old)
+        new.rename(old)
+    about = json.loads((folder / SAVED).read_text(encoding="utf-8"))
+    about["continue"] = {"not": "the values of some columns were redacted"}
+    (folder / SAVED).write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+class Redaction:
+    """Batches of tables without the values of some columns. NULL stays NULL."""
+
+    def __init__(self, columns: Sequence[RedactedColumn]) -> None:
+        self._secret = secrets.token_bytes(32)
+        self._tables = pa.array([target.table.lower() for target in columns], pa.string())
+        self._names = pa.array([target.column.lower() for target in columns], pa.string())
+        self._both = pc.binary_join_element_wise(self._tables, self._names, "\0")
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Events or changes. A row of an unknown table has the redacted columns of every table."""
+        tables = pc.utf8_lower(labels(batch))
+        is_row = pc.is_in(batch["kind"], pa.array(map(str, _ROWS))) if "kind" in batch.schema.names else True
+        is_open = pc.and_(pc.and_(pc.is_valid(tables), pc.invert(pc.is_in(tables, self._tables))), is_row)
+        columns = {name: self._image(batch[name], tables) for name in IMAGES}
+        columns |= {"headers": _headers(batch["headers"], is_open), "problems": _problems(batch["problems"], is_open)}
+        if "raw" in batch.schema.names:
+            columns["raw"] = pc.if_else(is_open, batch["raw"], self._hashes(batch["raw"], is_open))
+        return _with(batch, **columns)
+
+    def problems(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Problems; those about records are without bytes, and without sentences that may quote a value."""
+        sentence = _sentences(batch["code"], batch["sentence"])
+        whole = pc.if_else(pc.is_null(batch["file"]), batch["sentence"], sentence)
+        return _with(batch, sentence=whole, first_bytes=pa.nulls(batch.num_rows, pa.string()))
+
+    def _image(self, maps: pa.MapArray, tables: pa.Array) -> pa.MapArray:
+        pairs = Pairs(maps)
+        names, table = pc.utf8_lower(pairs.names), tables.take(pa.array(pairs.rows))
+        hidden = pc.is_in(pc.binary_join_element_wise(table, names, "\0"), self._both)
+        hidden = pc.or_(hidden, pc.and_(pc.is_null(table), pc.is_in(names, self._names)))
+        hidden = pc.and_(hidden, pc.is_valid(pairs.values))
+        values = pc.replace_with_mask(pairs.values, hidden, self._tags(pairs.values.filter(hidden)))
+        return maps_of(pairs.sizes, pairs.names, values, as_flags(maps.is_valid()))
+
+    def _tags(self, values: pa.Array) -> pa.Array:
+        coded = values.dictionary_encode()
+        digests = [sha256(self._secret + value.encode()).hexdigest() for value in coded.dictionary.to_pylist()]
+        return pa.array([f"{REDACTED} {digest[:_TAG]}" for digest in digests], pa.string()).take(coded.indices)
+
+    def _hashes(self, raw: pa.Array, is_open: pa.Array) -> pa.Array:
+        closed = pc.if_else(is_open, pa.scalar(None, raw.type), raw).to_pylist()
+        return pa.array([one if one is None else sha256(self._secret + one).digest() for one in closed], raw.type)
+
+
+def _with(batch: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
+    arrays = [columns.get(field.name, batch[field.name]).cast(field.type) for field in batch.schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _headers(maps: pa.MapArray, is_open: pa.Array) -> pa.MapArray:
+    """The header fields; of rows that are not open only those without values of rows."""
+    pairs = Pairs(maps)
+    kept = as_flags(is_open)[pairs.rows] | as_flags(pc.is_in(pairs.names, pa.array(_HEADERS)))
+    sizes = np.bincount(pairs.rows[kept], minlength=len(maps))
+    mask = pa.array(kept)
+    return maps_of(sizes, pairs.names.filter(mask), pairs.values.filter(mask), as_flags(maps.is_valid()))
+
+
+def _problems(lists: pa.ListArray, is_open: pa.Array) -> pa.ListArray:
+    """The problems of rows; of those that are not open without sentences that may quote a value."""
+    problems = lists.flatten()
+    code, detail = problems.field("code"), problems.field("detail")
+    kept = pc.if_else(is_open.take(pc.list_parent_indices(lists)), detail, _sentences(code, detail))
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    offsets = pa.array(
+        np.append(0, np.cumsum(sizes)).astype(np.int32), mask=np.append(~as_flags(lists.is_valid()), False)
     )
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([code, kept], ["code", "detail"]))
 
 
-class Redacted(Part):
-    """Tables without the values of some columns. NULL stays NULL."""
-
-    def __init__(self, tables: Tables, columns: Sequence[RedactedColumn]) -> None:
-        super().__init__(tables)
-        self._columns = columns
-        self._secret = secrets.token_hex(32)
-
-    def over(self, tables: Tables) -> Redacted:
-        """See :class:`cdcwb.tables.Part`."""
-        return Redacted(tables, self._columns)
-
-    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record, with redacted values."""
-        rows = self._without_values(self.tables.events(images))
-        return rows if columns is None else rows.select(*columns)
-
-    def changes(self, images: bool) -> DataFrame:
-        """One row per logical change, with redacted values."""
-        return self._without_values(self.tables.changes(images))
-
-    def problems(self) -> DataFrame:
-        """One row per problem; of those about records without bytes and without sentences that may quote a value."""
-        from pyspark.sql import functions as F
-
-        sentence = F.when(F.col("file").isNull(), F.col("sentence"))
-        columns = {"sentence": F.coalesce(sentence, _sentence(F.col("code"), F.col("sentence")))}
-        return self.tables.problems().withColumns(columns | {"first_bytes": F.lit(None).cast("string")})
-
-    def detected(self) -> DataFrame:
-        """One row per detected setting, without the evidence, which may quote bytes."""
-        from pyspark.sql import functions as F
-
-        return self.tables.detected().withColumn("evidence", F.lit(REDACTED))
-
-    def table(self, request: TableRequest) -> DataFrame:
-        """Refused: typed columns hold the values."""
-        raise OptionError(f"a redacted capture has no typed columns; {request.name} is in its changes")
-
-    @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        """Columns by table, in lower case."""
-        tables: dict[str, list[str]] = {}
-        for target in self._columns:
-            tables.setdefault(target.table.lower(), []).append(target.column.lower())
-        return tables
-
-    def _without_values(self, frame: DataFrame) -> DataFrame:
-        """Events or changes without the values. A row of an unknown table has the redacted columns of every table."""
-        from pyspark.sql import functions as F
-
-        from cdcwb.spark.names import table_label
-
-        label = F.lower(table_label())
-        every = sorted({column for columns in self._names.values() for column in columns})
-
-        def value_of(column: Column, value: Column) -> Column:
-            name = F.lower(column)
-            hidden = reduce(or_, [(label == table) & name.isin(*columns) for table, columns in self._names.items()])
-            hidden = F.coalesce(hidden, F.lit(False)) | (label.isNull() & name.isin(*every))
-            tag = F.substring(F.sha2(F.concat(F.lit(self._secret), value), 256), 1, _TAG)
-            return F.when(hidden & value.isNotNull(), F.concat(F.lit(f"{REDACTED} "), tag)).otherwise(value)
-
-        is_row = F.col("kind").isin(*map(str, _ROWS)) if "kind" in frame.columns else F.lit(True)
-        is_open = is_row & label.isNotNull() & ~label.isin(*self._names)
-        without = F.map_filter("headers", lambda name, _: name.isin(*_HEADERS))
-        problems = F.transform(
-            "problems",
-            lambda one: F.struct(one["code"].alias("code"), _sentence(one["code"], one["detail"]).alias("detail")),
-        )
-        columns = {name: F.transform_values(name, value_of) for name in ("key", "before", "after")}
-        columns["headers"] = F.when(is_open, F.col("headers")).otherwise(without)
-        columns["problems"] = F.when(is_open, F.col("problems")).otherwise(problems)
-        if "raw" in frame.columns:
-            hashed = F.unhex(F.sha2(F.concat(F.encode(F.lit(self._secret), "UTF-8"), "raw"), 256))
-            columns["raw"] = F.when(is_open, F.col("raw")).otherwise(hashed)
-        return frame.withColumns(columns)
-
-
-def _sentence(code: Column, sentence: Column) -> Column:
-    """The sentence of a problem, or the heading of its code if the sentence may quote a value."""
-    from pyspark.sql import functions as F
-
-    headings = F.create_map(*[F.lit(text) for problem in Problem for text in (str(problem), problem.heading)])
-    heading = F.coalesce(headings[code], F.lit(REDACTED))
-    return F.when(code.isin(*map(str, _PLAIN)), sentence).otherwise(heading)
+def _sentences(codes: pa.Array, sentences: pa.Array) -> pa.Array:
+    """The sentences of problems, or the heading of its code where a sentence may quote a value."""
+    headings = pa.array([problem.heading for problem in Problem])
+    known = pc.index_in(codes, pa.array([str(problem) for problem in Problem]))
+    heading = pc.coalesce(headings.take(known), REDACTED)
+    return pc.if_else(pc.is_in(codes, pa.array(list(map(str, _PLAIN)))), sentences, heading)
