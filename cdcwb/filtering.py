@@ -202,10 +202,6 @@ class FilteredTables(Part):
         super().__init__(tables)
         self.filters = filters
 
-    def over(self, tables: Tables) -> FilteredTables:
-        """See :class:`cdcwb.tables.Part`."""
-        return FilteredTables(tables, self.filters)
-
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """See :meth:`cdcwb.tables.Live.rows`."""
         rows = self.tables.rows(table, self._needed(table, columns))

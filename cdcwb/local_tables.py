@@ -22,19 +22,17 @@ import pyarrow.parquet as pq
 from cdcwb import model, pool
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
-from cdcwb.formats.assembler import Assembler
 from cdcwb.formats.changes import CHANGES, collected
 from cdcwb.formats.continued import Stamps, fingerprints_of
-from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, ends_elsewhere
-from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Run, Wanted, run_here
+from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
+from cdcwb.formats.dissector import Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import ELSEWHERE, PROBLEMS, across
+from cdcwb.formats.findings import across
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import Halved, Halving
-from cdcwb.formats.parts import SplitPart, part_of_changes
-from cdcwb.formats.requests import select
+from cdcwb.formats.halves import Halving
+from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import announced, info_of, is_file, known
-from cdcwb.formats.summaries import counts_of, summarised
+from cdcwb.formats.summaries import counts_of
 from cdcwb.model import SPLIT
 from cdcwb.writing import naming, remove, scratch
 
@@ -164,12 +162,12 @@ def _informed(listing: dict[str, Any], function: Callable[[Any], Any], task: Any
 
 def tables_of(planned: ReadingPlan) -> LocalTables | None:
     """The tables of a capture; None if Spark has to compute them: the capture is not small, it is read with the option
-    ``images`` or ``mode``, or record ids fall by more than the reader looks back (event logs)."""
-    form, plan = planned.format, planned.plan
-    plain = planned.mode == "PERMISSIVE" and planned.with_images
-    if not plain or not is_small([entry["file"] for entry in planned.files]):
+    ``images`` or ``mode``, or it is too large to be sorted in memory (event logs without an order)."""
+    files = [entry["file"] for entry in planned.files]
+    if planned.mode != "PERMISSIVE" or not planned.with_images or not is_small(files):
         return None
-    return LocalTables(planned) if not isinstance(form, Joining) or form.joins(plan) else None
+    in_splits = assembly_of(planned.format).in_splits(planned.plan)
+    return LocalTables(planned) if in_splits or _bytes_of(files, IN_PROCESS) <= IN_PROCESS else None
 
 
 class LocalTables:
@@ -250,7 +248,8 @@ class LocalTables:
                 yield function(self._format, self._plan, task)
 
     def _tasks(self, part: SplitPart) -> list[_Task]:
-        ends = self._ends if part.name == "ended" else NO_ENDS
+        form = self._format
+        ends = self._ends if part.name == "changes" and not isinstance(form, (Assembling, Halving)) else NO_ENDS
         count = min(len(self._splits), _TASKS if self._is_pooled else 1)
         edges = [len(self._splits) * number // count for number in range(count + 1)] if count else []
         return [(range(first, stop), ends.of(range(first, stop))) for first, stop in pairwise(edges)]
@@ -290,7 +289,7 @@ class LocalTables:
         return chain(self._rows(self._of_changes(images)), self._crossing(images))
 
     def _of_changes(self, images: bool) -> SplitPart:
-        return SplitPart(part_of_changes(self._format), images, keys=self._planned.keys)
+        return SplitPart("changes", images, keys=self._planned.keys)
 
     @cached_property
     def _ends(self) -> EndsOfOthers:
@@ -305,19 +304,13 @@ class LocalTables:
         """The changes whose halves are in several splits."""
         form, plan = self._format, self._plan
         if isinstance(form, Halving) and any(form.halved(plan, split).shared for split in self._splits):
-            events = [*self._rows(SplitPart("elsewhere", images))]
-            source = partial(_selected, events), Halved()
-            yield from Assembler(form, self._planned.keys, [source]).changes()
+            yield from joined_halves(form, self._planned.keys, self._rows(SplitPart("elsewhere", images)))
 
     def transactions(self) -> Batches:
         """One row per transaction."""
-        form = self._format
-        if isinstance(form, Assembling):
-            yield from collected(self._named(SplitPart("transactions", images=False)), form.merged)
-        elif not isinstance(form, Joining):
-            crossing = (counts_of(changes) for changes in self._crossing(False))
-            parts = [*self._rows(part := SplitPart("counted", images=False)), *crossing]
-            yield summarised(_table(parts, part.schema)).select(model.TRANSACTIONS.names)
+        crossing = (("crossing", counts_of(changes)) for changes in self._crossing(False))
+        found = chain(self._named(SplitPart("transactions", images=False)), crossing)
+        yield from collected(found, assembly_of(self._format).merged)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
@@ -334,15 +327,8 @@ class LocalTables:
 
     def problems(self) -> Batches:
         """One row per problem."""
-        form, plan = self._format, self._plan
-        found: dict[str, Any] = defaultdict(list)
-        for name, rows in self._named(SplitPart("findings")):
-            found[name].append(rows)
-        events = found.pop(ELSEWHERE, [])
-        yield from found.pop(PROBLEMS, [])
-        tables = {name: pa.Table.from_batches(rows) for name, rows in found.items()}
-        yield from across(form, tables, partial(_selected, events))
-        yield pa.RecordBatch.from_pylist(form.problems(plan), model.PROBLEMS)
+        yield from across(self._format, self._named(SplitPart("findings")))
+        yield pa.RecordBatch.from_pylist(self._format.problems(self._plan), model.PROBLEMS)
 
     def detected(self) -> Batches:
         """One row per detected setting."""
@@ -376,6 +362,9 @@ def _opened(path: str) -> tuple[Format, Plan]:
 def _batches(part: SplitPart, form: Format, plan: Plan, task: _Task) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batches of a part of some splits, with their names; complete events with the number of their split."""
     splits, ends = task
+    if part.name in ("changes", "findings") and not assembly_of(form).in_splits(plan):  # it is in one task
+        yield from part.read(form, plan, splits.start, partial(_read_all, form, plan, splits))
+        return
     for split in splits:
         for name, batch in part.read(form, plan, split, partial(form.read, plan, split), ends.read(split)):
             if part.columns is not None:
@@ -384,6 +373,10 @@ def _batches(part: SplitPart, form: Format, plan: Plan, task: _Task) -> Iterator
                 yield name, batch.append_column(_OF_SPLIT, pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows))
             else:
                 yield name, batch
+
+
+def _read_all(form: Format, plan: Plan, splits: range, wanted: Wanted) -> Batches:
+    return chain.from_iterable(form.read(plan, split, wanted) for split in splits)
 
 
 def _send(part: SplitPart, folder: str, form: Format, plan: Plan, task: _Task) -> list[tuple[str, str]]:
@@ -409,10 +402,6 @@ def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
     with pq.ParquetWriter(path, schema) as writer:
         for batch in batches:
             writer.write_batch(batch.select(schema.names))
-
-
-def _selected(events: list[pa.RecordBatch], wanted: Wanted) -> Batches:
-    return (rows for batch in events for rows in select(batch, wanted))
 
 
 def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

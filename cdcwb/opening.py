@@ -248,8 +248,7 @@ def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> L
     session = spark if spark is not None or is_local else _session()
     run: Run = run_for(checked.reading.files)
     if session is not None:
-        from cdcwb.spark.jobs import runner
-        from cdcwb.spark.source import register
+        from cdcwb.spark.source import register, runner
 
         register(session)
         run = run if is_local else runner(session)
@@ -273,7 +272,7 @@ def open_rows(
     """The tables of a capture of a Spark DataFrame; the format ``auto`` is detected from its columns, and that of
     messages from the first of them. ``more``: further rows of ``detected``."""
     from cdcwb.formats.messages.format import MessageFormat
-    from cdcwb.spark.rows import RowsOf
+    from cdcwb.spark.source import RowsOf
 
     known_options = _known(options)
     name = str(known_options.pop("name", "rows"))

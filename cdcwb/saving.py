@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
-from cdcwb.tables import Decoded, Live, Part, Tables, frame_of
+from cdcwb.tables import Part, Tables, frame_of
 from cdcwb.writing import NEW, OLD, exchange, naming, put, remove, restore, try_lock
 
-__all__ = ["decoded", "save"]
-
-_DECODED: Final = "decoded"  # folder of all events, if only some rows or values of them are saved
+__all__ = ["save"]
 
 
 def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -29,7 +25,10 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
     with _replacing(directory, overwrite) as folder:
         small = tables.small
         if small is None:
-            _write(tables, folder)
+            for name in model.TABLES:
+                numbers = name == "events" and not isinstance(tables, Part)
+                frame = tables.numbered() if numbers else frame_of(tables, name)
+                frame.write.parquet(str(folder / name))
             if not all((folder / name / "_SUCCESS").exists() for name in model.TABLES):
                 sentence = "Spark's workers do not write to this machine; name a folder that all machines share"
                 raise CaptureError(sentence, path=str(directory))
@@ -40,36 +39,6 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
         text = json.dumps({**about, "continue": tables.continuation()}, indent=1)
         (folder / SAVED).write_text(text, encoding="utf-8")
     return Path(directory).expanduser().absolute()
-
-
-def decoded(tables: Tables, folder: Path) -> Tables:
-    """The same tables, computed from the events, which are decoded into a Parquet table in ``folder``. It must exist as
-    long as the result is used.
-
-    Events that are already decoded (those of a saved capture) are not written again, nor those that are read with the
-    mode DROPMALFORMED, whose problems include those of dropped events.
-    """
-    if isinstance(tables, Part):
-        return tables.over(decoded(tables.tables, folder))
-    if not isinstance(tables, Live) or isinstance(tables, Decoded) or tables.mode == "DROPMALFORMED":
-        return tables
-    tables.numbered().write.parquet(str(folder.absolute()))
-    return Decoded(tables, folder.absolute())
-
-
-def _write(tables: Tables, folder: Path) -> None:
-    """Writes every table by Spark. Events are decoded once; all other tables are computed from them, unless the splits
-    give them at less cost."""
-    is_part = isinstance(tables, Part)
-    stored = decoded(tables, folder / (_DECODED if is_part else "events"))
-    of_splits = tables if not is_part and isinstance(tables, Live) and tables.in_splits else stored
-    for name in model.TABLES:
-        if name == "events" and not is_part:
-            if not (folder / name).exists():
-                stored.numbered().write.parquet(str(folder / name))
-        else:
-            frame_of(stored if name == "table_versions" else of_splits, name).write.parquet(str(folder / name))
-    shutil.rmtree(folder / _DECODED, ignore_errors=True)
 
 
 @contextmanager

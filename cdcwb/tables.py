@@ -1,23 +1,23 @@
-"""The tables of a capture by source: files, a DataFrame, decoded events, a saved capture, or a saved capture with new
-files."""
+"""The tables of a capture by source: files, a DataFrame, a saved capture, or a saved capture with new files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
 from cdcwb.dataset import LocalRows, Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.continued import divide
-from cdcwb.formats.delivered import EndsOfOthers
-from cdcwb.formats.dissector import OF_CHANGES, Assembling, Joining, Pairing, Plan, RowFormat, TableRequest
-from cdcwb.formats.halves import Halving
+from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
+from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.halves import Halving, halved_of
+from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import known
 from cdcwb.local_tables import LocalTables, ReadingPlan, tables_of
 from cdcwb.model import SPLIT
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from cdcwb.spark.rows import RowsOf
+    from cdcwb.spark.source import RowsOf
 
 __all__ = [
     "MOST_ROWS",
     "Continued",
-    "Decoded",
     "Live",
     "LiveRows",
     "Part",
@@ -53,6 +52,8 @@ MOST_IMAGES: Final = 1_000_000
 
 BROADCAST_AT_MOST: Final = 1_000_000
 """Records up to which every task gets the ends of all transactions."""
+
+_OF_IMAGES: Final = ("before", "after", "changed_columns", "present_columns")
 
 
 class _InSession:
@@ -97,7 +98,7 @@ class Live(ReadingPlan, _InSession):
     def small(self) -> LocalTables | None:
         """The same tables, computed in this process; None if Spark has to compute them
         (:func:`cdcwb.local_tables.tables_of`)."""
-        return tables_of(self) if type(self) is Live else None
+        return tables_of(self)
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """Some columns of a table (a name of :data:`cdcwb.model.TABLES`), read in this process; None if Spark has to
@@ -137,7 +138,7 @@ class Live(ReadingPlan, _InSession):
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record; without ``images`` these and raw are null. ``mode`` overrides the capture's.
         ``columns``: only these; the others are not passed to Spark, and not decoded if that saves work."""
-        from cdcwb.spark.packing import unpack
+        from cdcwb.spark.source import unpack
 
         decoded = images and self.with_images
         options = {"images": str(decoded).lower(), "mode": mode or self.mode}
@@ -147,161 +148,109 @@ class Live(ReadingPlan, _InSession):
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of their split (:data:`cdcwb.model.SPLIT`), as they are saved."""
-        from cdcwb.spark.packing import unpack
+        from cdcwb.spark.source import unpack
 
         options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
         return unpack(self._read(packed="true", **options), split=True)
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
-        from cdcwb.spark.assemble import assemble_changes
+        from cdcwb.spark import exchange
         from cdcwb.spark.source import written_ends
 
-        if self.assembles_in_splits:
-            return self._changes_of_splits("changes", images)
-        if self.joins_rows:
-            return self._changes_of_splits("joined", images)
-        if self.delivers_changes and isinstance(self.format, Halving):  # they do not mark the end of a transaction
-            changes = self._changes_of_splits("delivered", images)
-            return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
-        if self.delivers_changes:
-            if self._ends is not None:
-                return self._changes_of_splits("ended", images, **written_ends(self._ends))
-            return self._with_ends(images)
-        # rows are matched with those they undo by their images
-        images = images or bool(self.plan.facts.get("undo_records"))
-        if self.format.pairing is Pairing.OBJECT:
-            from cdcwb.spark.objects import join_statements
-
-            return join_statements(self.events(images), self.events(False), self.keys, self.plan.facts)
-        return assemble_changes(self.events(images, columns=OF_CHANGES), self.keys, self.format)
+        if self._is_sorted:
+            return self._in_order(SplitPart("changes", keys=self.keys), images and self.with_images, OF_CHANGES)
+        if self._marks_ends and self._ends is not None:
+            return self._changes_of_splits(images, **written_ends(self._ends))
+        changes = self._changes_of_splits(images)
+        if self._marks_ends:
+            here = self._read(part="ends_here", images="false", mode=self.mode)
+            few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
+            return exchange.add_ends(changes, here, few)
+        return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
 
     @property
-    def in_splits(self) -> bool:
-        """Whether changes are assembled in the splits, which is cheaper than from decoded events."""
-        return self.assembles_in_splits or self.delivers_changes or self.joins_rows
+    def _is_sorted(self) -> bool:
+        """Whether all events have to be read in an order that they do not have, instead of split by split."""
+        return not assembly_of(self.format).in_splits(self.plan)
 
     @property
-    def assembles_in_splits(self) -> bool:
-        """Whether changes and transactions are assembled in the splits."""
-        return type(self) is Live and isinstance(self.format, Assembling)
-
-    @property
-    def delivers_changes(self) -> bool:
-        """Whether changes and parts of transactions are assembled in the splits
-        (:mod:`cdcwb.formats.delivered`)."""
-        form = self.format
-        if form.commits or isinstance(form, (Assembling, Joining)):
-            return False
-        return type(self) is Live or (type(self) is LiveRows and not isinstance(form, Halving))
-
-    @property
-    def joins_rows(self) -> bool:
-        """Whether consecutive rows are joined in the splits."""
-        return type(self) is Live and isinstance(self.format, Joining) and self.format.joins(self.plan)
-
-    def _changes_of_splits(self, part: str, images: bool, **more: str) -> DataFrame:
-        """The changes that are assembled within splits."""
-        from cdcwb.spark.packing import unpack
-
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **more}
-        return unpack(self._read(part=part, packed="true", keys=json.dumps(self.keys), **options), rows=model.CHANGES)
+    def _marks_ends(self) -> bool:
+        """Whether changes get facts from the end of their transaction, which may be in another split."""
+        return not isinstance(self.format, (Assembling, Halving))
 
     @cached_property
     def _ends(self) -> EndsOfOthers | None:
         """What splits need to know of the ends of transactions in others, by a job of Spark; None if these are too
-        many, or if there are no splits."""
-        from cdcwb.spark.committed import collected_ends
-        from cdcwb.spark.exchange import groups_of
+        many."""
+        from cdcwb.spark.exchange import collected_ends, groups_of
 
-        if type(self) is not Live:
-            return None
         return collected_ends(self._sent("ends_here", images=False), groups_of(self.facts))
-
-    def _with_ends(self, images: bool) -> DataFrame:
-        """The changes of splits, with the columns that come from the ends of their transactions."""
-        from cdcwb.spark.assemble import conform
-        from cdcwb.spark.committed import add_ends
-
-        of_splits = self._read(part="ends", images="false", mode=self.mode)
-        few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
-        return conform(add_ends(self._changes_of_splits("delivered", images), of_splits, few), "changes")
-
-    def _summaries(self) -> DataFrame:
-        """The transactions of a source of committed changes, with missing events and the numbers of changes."""
-        from cdcwb.spark import committed
-
-        if self._something_crosses:
-            parts = self._read(part="counted", images="false", mode=self.mode)
-            return committed.summaries(parts, committed.parts_of(self._changes_of_crossing(False)))
-        return committed.summaries_sent(self._sent("counted", images=False))
 
     @cached_property
     def _something_crosses(self) -> bool:
         """Whether some changes are assembled from the rows of several splits."""
-        form, splits = self.format, range(len(self.plan.splits))
-        return isinstance(form, Halving) and any(form.halved(self.plan, split).shared for split in splits)
+        form = self.format
+        return isinstance(form, Halving) and any(halved_of(form, self.plan, split).shared for split in self._splits)
+
+    @property
+    def _splits(self) -> Sequence[int | None]:
+        return range(len(self.plan.splits))
+
+    def _changes_of_splits(self, images: bool, **more: str) -> DataFrame:
+        """The changes that are assembled within splits."""
+        from cdcwb.spark.source import unpack
+
+        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **more}
+        packed = self._read(part="changes", packed="true", keys=json.dumps(self.keys), **options)
+        return unpack(packed, rows=model.CHANGES)
 
     def _changes_of_crossing(self, images: bool) -> DataFrame:
-        """Those changes."""
-        from cdcwb.spark.assemble import assemble_changes
-        from cdcwb.spark.packing import unpack
+        """The changes that are assembled from the rows of several splits."""
+        from cdcwb.spark.source import unpack
 
         options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        events = self._read(part="elsewhere", packed="true", columns=",".join(OF_CHANGES), **options)
-        return assemble_changes(unpack(events, columns=OF_CHANGES), self.keys, self.format)
+        packed = self._read(part="elsewhere", packed="true", columns=",".join(OF_CHANGES), **options)
+        halves = SparkRows(unpack(packed, columns=OF_CHANGES), schema_of("events", OF_CHANGES))
+        join = partial(joined_halves, self.format, self.keys)
+        keys, order = ("schema_name", "table_name", "position"), ("file_index", "offset")
+        return cast(SparkRows, halves.by_key(keys, order, join, model.CHANGES)).frame
+
+    def _in_order(self, part: SplitPart, images: bool, columns: Sequence[str], mode: str | None = None) -> DataFrame:
+        """A part of all events, in the order of their positions."""
+        from cdcwb.spark.exchange import in_order
+
+        return in_order(self.events(images, mode, columns), self.format.name, self.plan, part)
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        from cdcwb.spark.assemble import assemble_transactions, conform, joined_transactions
+        from cdcwb.spark.exchange import counted, groups_of, merged_transactions
 
-        if self.delivers_changes:
-            return conform(self._summaries(), "transactions")
-        if not self.assembles_in_splits:
-            return assemble_transactions(self.events(False), lambda: self.changes(False), self.format)
-        if not cast(Assembling, self.format).crosses(self.plan):
-            return self._read(part="transactions", images="false", mode=self.mode)
-        return joined_transactions(self._sent("transactions", images=False), self.format)
+        sent = self._sent("transactions", images=False)
+        if self._something_crosses:
+            sent = sent.union(counted(self._changes_of_crossing(False), groups_of(self.facts)))
+        return merged_transactions(sent, self.format.name)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        from pyspark.sql import functions as F
-
-        from cdcwb.spark.assemble import conform
+        from cdcwb.spark.exchange import conform, first_positions
 
         versions = self._frame(self.format.table_versions(self.plan)).drop("first_position")
-        used = (
-            self.events(False)
-            .filter(F.col("kind").isin("change", "before", "after") & F.col("table_version").isNotNull())
-            .groupBy("table_version")
-            .agg(F.min("position").alias("first_position"))  # text order is log order
-        )
-        return conform(versions.join(used, "table_version", "left"), "table_versions")
+        return conform(versions.join(first_positions(self.events(False)), "table_version", "left"), "table_versions")
 
     def problems(self) -> DataFrame:
         """One row per problem."""
         import pyarrow as pa
 
-        from cdcwb.spark.assemble import assemble_problems, problems_of
-        from cdcwb.spark.objects import OF_RECORDS
+        from cdcwb.spark.exchange import problems_of
 
         others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
-        problems = problems_of(self._findings(), self.format).unionByName(others)
-        if self.in_splits or self.format.pairing is Pairing.NONE:
-            return problems
-        # halves that are joined by position are compared with their masks, rows of an event log by their bytes
-        images = self.format.pairing is not Pairing.TRANSACTION
-        columns = OF_RECORDS if self.format.pairing is Pairing.OBJECT else OF_CHANGES
-        return problems.unionByName(assemble_problems(self.events(images, "PERMISSIVE", columns), self.format))
-
-    def _findings(self) -> DataFrame:
-        """What shows the problems (:mod:`cdcwb.formats.findings`), sent as batches."""
-        from cdcwb.spark.assemble import findings_of
-        from cdcwb.spark.exchange import groups_of
-
-        if type(self) in (Live, LiveRows):
-            return self._sent("findings" if self.in_splits else "unassembled", self.with_images)
-        return findings_of(self.events(True), self.format, groups_of(self.facts))
+        if self._is_sorted:
+            columns = [name for name in model.EVENTS.names if name not in _OF_IMAGES]
+            problems = self._in_order(SplitPart("findings"), self.with_images, columns, "PERMISSIVE")
+        else:
+            problems = problems_of(self._sent("findings", self.with_images), self.format.name)
+        return problems.unionByName(others)
 
     def _sent(self, part: str, images: bool) -> DataFrame:
         """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""
@@ -349,6 +298,15 @@ class LiveRows(Live):
         super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
         self.source, self.name = rows, name
 
+    small = None
+    _ends = None
+    _splits = (None,)
+
+    @property
+    def _is_sorted(self) -> bool:
+        """As :attr:`Live._is_sorted`: statements may continue in any other partition."""
+        return self.format.pairing is Pairing.OBJECT
+
     @property
     def spark(self) -> SparkSession:
         """The session of the DataFrame. Raises CaptureError if it was stopped, which ends its DataFrames too."""
@@ -360,7 +318,7 @@ class LiveRows(Live):
         return session
 
     def _read(self, **options: str) -> DataFrame:
-        from cdcwb.spark.rows import read_rows
+        from cdcwb.spark.source import read_rows
 
         needed = cast(RowFormat, self.format).of_tables if "table" in options else None
         _ = self.spark
@@ -371,24 +329,9 @@ class LiveRows(Live):
         return self.events(True, mode)
 
 
-class Decoded(Live):
-    """The tables of a capture whose decoded events are in a Parquet table."""
-
-    def __init__(self, live: Live, folder: Path) -> None:
-        vars(self).update(vars(live))
-        self._place = folder
-
-    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record."""
-        return only(stored(self.spark, self._place, "events"), columns)
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of the split that each is from."""
-        return stored(self.spark, self._place, "events", split=True)
-
-
 class Continued(Live):
-    """The tables of a saved capture to which files are appended: its events that are still valid, and new ones."""
+    """The tables of a saved capture to which files are appended. Its events that are still valid are reused; all other
+    tables are those of all files."""
 
     def __init__(self, live: Live, saved: Saved) -> None:
         vars(self).update(vars(live))
@@ -410,7 +353,7 @@ class Continued(Live):
 
     def numbered(self, mode: str | None = None) -> DataFrame:
         """The events with the number of the split that each is from."""
-        from cdcwb.spark.reused import reused_rows
+        from cdcwb.spark.source import reused_rows
 
         parts: list[DataFrame] = []
         divided = self.divided
@@ -507,10 +450,6 @@ class Part:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tables, name)
-
-    def over(self, tables: Tables) -> Self:
-        """The same part of other tables."""
-        raise NotImplementedError
 
     def rows(self, _table: str, _columns: Sequence[str]) -> Rows | None:
         """As :meth:`Live.rows`; here by Spark."""

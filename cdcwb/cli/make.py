@@ -252,8 +252,8 @@ def synth(
 
         own: dict[str, Any] = {"on_progress": show}
         if parallel:
-            from cdcwb.spark.jobs import runner
             from cdcwb.spark.session import get_spark
+            from cdcwb.spark.source import runner
 
             run = runner(get_spark())
             own = {"run": lambda make, tasks: run(partial(_with_sentence, make), tasks), "part_changes": part_changes}

@@ -1,18 +1,16 @@
 """Assembles changes and parts of transactions in their split, for a stream of committed work: messages, which are
-complete changes; Qlik's change tables, in which halves of updates have one position; and GoldenGate's XML files, in
-which they follow each other. The end of a transaction, and some of its events, may be in another file or partition. So
-the ends that a split does not have are found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few
-enough for its task; otherwise a reader yields changes without them, which are joined later
-(:mod:`cdcwb.spark.committed`), like the rows of each transaction with the facts of its own records
-(:mod:`cdcwb.formats.summaries`). Halves at a position that several splits have are left too
-(:mod:`cdcwb.spark.assemble`).
+complete changes; change tables, in which halves of updates have one position; and GoldenGate's XML files, in which they
+follow each other. The end of a transaction, and some of its events, may be in another file or partition. So the ends
+that a split does not have are found before (:func:`read_ends_here`, :func:`ends_elsewhere`), if they are few enough for
+its task; otherwise they are joined with its changes. The parts of a transaction are merged
+(:mod:`cdcwb.formats.summaries`), and so are halves at a position that several splits have (:func:`joined_halves`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,29 +18,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
-from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, joined
-from cdcwb.formats.dissector import OF_CHANGES, Wanted
+from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, finished, joined
+from cdcwb.formats.clock import of_sequences
+from cdcwb.formats.dissector import EVERYTHING, OF_CHANGES, Assembling, Format, Wanted
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import HALVES, WHOLE, Halved, elsewhere, partners
+from cdcwb.formats.halves import HALVES, WHOLE, Halved, Halving, elsewhere, halved_of, partners
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import OF_ENDS, has_place, records_of
+from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, incomplete, read_parts, records_of, summarised
 from cdcwb.model import Kind
 
 __all__ = [
+    "ELSEWHERE",
     "ENDS",
+    "HERE",
     "NO_ENDS",
+    "Delivered",
     "EndsOfOthers",
+    "HalvesJoiner",
+    "assembly_of",
     "ends_elsewhere",
-    "read_checked_pairs",
+    "joined_halves",
     "read_delivered",
     "read_elsewhere",
-    "read_ends",
     "read_ends_here",
-    "read_with_ends",
+    "with_ends",
 ]
 
+ELSEWHERE: Final = "elsewhere"
+"""The name of halves of updates at positions that splits share, as rows of :data:`cdcwb.model.EVENTS`."""
+
+Batches = Iterator[pa.RecordBatch]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -62,7 +69,7 @@ def read_delivered(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterat
     is null, ``committed_at`` is the time in the position, and a later rollback is not known yet. A full load (REFRESH)
     is in no transaction, and has no outcome. ``read`` reads the events of the split. Halves of updates at a position
     that other splits have too are left to :func:`read_elsewhere`."""
-    pairs = _HalvesJoiner(halved)
+    pairs = HalvesJoiner(halved)
     for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
         yield from pairs.add(rows)
     yield from pairs.end()
@@ -76,19 +83,7 @@ def read_elsewhere(read: Read, wanted: Wanted, halved: Halved) -> Iterator[pa.Re
             yield rows.filter(pa.array(elsewhere(rows, halved)))
 
 
-def read_checked_pairs(read: Read, wanted: Wanted, halved: Halved) -> Named:
-    """``checked``, the events of a split with problems; and its ``changes``, if it has halves of updates."""
-    pairs = _HalvesJoiner(halved)
-    for rows in read(wanted):
-        yield "checked", with_problems(rows)
-        if halved.befores:
-            kinds = HALVES if halved.consecutive else CHANGES  # without positions only halves have such problems
-            of_changes = rows.filter(pc.is_in(rows["kind"], pa.array(kinds)))
-            yield from (("changes", changes) for changes in pairs.add(of_changes))
-    yield from (("changes", changes) for changes in pairs.end())
-
-
-class _HalvesJoiner:
+class HalvesJoiner:
     """Joins halves of updates, from rows in capture order. A half without the other one waits."""
 
     def __init__(self, halved: Halved) -> None:
@@ -125,19 +120,6 @@ class _HalvesJoiner:
         yield assembled(rows, done, partner[done], halves, became, done)
 
 
-def read_ends(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
-    """The ends of transactions in a split, as a batch of :data:`ENDS`."""
-    records = records_of(read, wanted, _columns(halved))
-    groups = Groups(records.filter(_are_ends(records)))
-    if len(groups):
-        yield _ends(groups, halved)
-
-
-def _columns(halved: Halved) -> tuple[str, ...]:
-    """The columns of records about ends."""
-    return (*OF_ENDS, "headers") if halved.consecutive else OF_ENDS
-
-
 def _are_ends(records: pa.Table) -> pa.Array:
     rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
     last = pc.fill_null(records["last_in_transaction"], False)
@@ -161,7 +143,7 @@ def _ends(groups: Groups, halved: Halved) -> pa.RecordBatch:
 
 # --- ends in other splits ---------------------------------------------------------------------------------------------
 
-_HERE: Final = ENDS.append(pa.field("split", pa.int32()))
+HERE: Final = ENDS.append(pa.field("split", pa.int32()))
 
 _Written = tuple[int, bytes]
 """Rows of :data:`ENDS`: the size of their bytes, and these compressed."""
@@ -191,9 +173,9 @@ NO_ENDS: Final = EndsOfOthers({})
 def read_ends_here(read: Read, wanted: Wanted, split: int, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
     """All transactions of a split, with their ends as far as they are there, null otherwise: a batch of :data:`ENDS`
     with the column ``split``."""
-    groups = Groups(records_of(read, wanted, _columns(halved)))
+    groups = Groups(records_of(read, wanted, (*OF_ENDS, "headers") if halved.consecutive else OF_ENDS))
     if len(groups):
-        yield pa.RecordBatch.from_arrays([*_ends(groups, halved).columns, pa.repeat(split, len(groups))], schema=_HERE)
+        yield pa.RecordBatch.from_arrays([*_ends(groups, halved).columns, pa.repeat(split, len(groups))], schema=HERE)
 
 
 def ends_elsewhere(rows: pa.Table) -> Iterator[tuple[int, _Written]]:
@@ -211,7 +193,7 @@ def ends_elsewhere(rows: pa.Table) -> Iterator[tuple[int, _Written]]:
     for name, known in every.items():
         differs = pc.fill_null(pc.not_equal(groups.column(name), known), True)
         lacks = pc.or_(lacks, pc.and_(pc.is_valid(known), differs))
-    found = pa.RecordBatch.from_arrays([names, *every.values(), groups.column("split")], schema=_HERE).filter(lacks)
+    found = pa.RecordBatch.from_arrays([names, *every.values(), groups.column("split")], schema=HERE).filter(lacks)
     found = found.sort_by("split")
     splits, firsts = np.unique(found["split"].to_numpy(), return_index=True)
     for split, first, stop in zip(splits.tolist(), firsts, [*firsts, found.num_rows][1:], strict=True):
@@ -219,18 +201,81 @@ def ends_elsewhere(rows: pa.Table) -> Iterator[tuple[int, _Written]]:
         yield split, (written.size, pa.compress(written, codec="zstd", asbytes=True))
 
 
-def read_with_ends(
-    read: Read, wanted: Wanted, of_others: Sequence[pa.RecordBatch], halved: Halved = WHOLE
-) -> Iterator[pa.RecordBatch]:
+def with_ends(read: Read, wanted: Wanted, of_others: Sequence[pa.RecordBatch], halved: Halved) -> Batches:
     """The changes of a split with the facts from the ends of their transactions: those of the split, and those
     ``of_others`` (batches of :data:`ENDS`)."""
     events = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
-    ends = Groups(pa.Table.from_batches([*read_ends(lambda _: iter(events), wanted, halved), *of_others], ENDS))
+    own = [rows.select(ENDS.names) for rows in read_ends_here(lambda _: iter(events), wanted, 0, halved)]
+    ends = Groups(pa.Table.from_batches([*own, *of_others], ENDS))
 
-    def again(needed: Wanted) -> Iterator[pa.RecordBatch]:
+    def again(needed: Wanted) -> Batches:
         events.reverse()
         while events:
             yield from select(events.pop(), needed)
 
-    for some in read_delivered(again, wanted, halved):
-        yield ended(some, ends)
+    return (ended(changes, ends) for changes in read_delivered(again, wanted, halved))
+
+
+# --- the assembly of a format -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The assembly (:class:`cdcwb.formats.dissector.Assembling`) of a format that delivers committed changes.
+    ``ends``: those in other splits."""
+
+    form: Format
+    ends: Sequence[pa.RecordBatch] = ()
+
+    merged = staticmethod(summarised)
+    incomplete = staticmethod(incomplete)
+
+    def in_splits(self, _plan: Any) -> bool:
+        """Always."""
+        return True
+
+    def read_changes(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Batches:
+        """The changes of a split. Change tables do not mark the end of a transaction; rows of a DataFrame are too many
+        to look for it first."""
+        halved = halved_of(self.form, plan, split)
+        if split is None or isinstance(self.form, Halving):
+            return read_delivered(read, wanted, halved)
+        return with_ends(read, wanted, self.ends, halved)
+
+    def read_transactions(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Named:
+        """The parts of all transactions, since each may be in other splits."""
+        return (("crossing", rows) for rows in read_parts(read, wanted, halved_of(self.form, plan, split)))
+
+    def read_checked(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Named:
+        """Besides events, halves of updates and transactions with problems: the halves of updates at positions that
+        splits share (:data:`ELSEWHERE`), and change sequences (:mod:`cdcwb.formats.clock`)."""
+        halved = halved_of(self.form, plan, split)
+        pairs = HalvesJoiner(halved)
+        names = (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS
+        compares = (halved.befores or halved.shared) and not halved.consecutive  # masks with images
+        columns = None if compares else frozenset([*(wanted.columns or ()), *names])
+        kinds = pa.array(HALVES if halved.consecutive else CHANGES)  # without positions only halves have such problems
+        narrow: list[pa.RecordBatch] = []
+        for events in read(replace(wanted, drop_malformed=False, columns=columns)):
+            yield "checked", with_problems(events)
+            narrow += select(events.select(list(names)), wanted)
+            if halved.shared:
+                yield ELSEWHERE, events.filter(pa.array(elsewhere(events, halved)))
+            if halved.befores:
+                yield from (("changes", rows) for rows in pairs.add(events.filter(pc.is_in(events["kind"], kinds))))
+        yield from (("changes", rows) for rows in pairs.end())
+        if not isinstance(self.form, Halving):
+            yield from (("crossing", rows) for rows in read_parts(lambda _: iter(narrow), wanted, halved))
+        yield from (("sequences", rows) for rows in of_sequences(narrow).to_batches())
+
+
+def assembly_of(form: Format, ends: Sequence[pa.RecordBatch] = ()) -> Assembling:
+    """How the changes of a format are assembled; ``ends``: those in other splits."""
+    return form if isinstance(form, Assembling) else Delivered(form, ends)
+
+
+def joined_halves(form: Format, keys: Mapping[str, Sequence[str]], events: Iterable[pa.RecordBatch]) -> Batches:
+    """The changes of the halves of updates at positions that splits share (:func:`read_elsewhere`), in capture order or
+    by position. ``keys``: the option of that name."""
+    changes = read_delivered(lambda _: iter(events), EVERYTHING, Halved())
+    return (finished(batch, keys, form.compressed_updates) for batch in changes)

@@ -31,7 +31,6 @@ __all__ = [
     "Field",
     "Format",
     "Inspection",
-    "Joining",
     "Pairing",
     "Plan",
     "PlanText",
@@ -439,30 +438,29 @@ class Portioning(Protocol):
 
 @runtime_checkable
 class Assembling(Protocol):
-    """A format whose changes and transactions are assembled in its splits: its plan has what splits need to know of
-    others. ``read`` reads the events of a split; None: :meth:`Format.read` does."""
+    """How changes, transactions and problems are assembled from the events of each split; the plan has what splits need
+    to know of others. ``read`` reads the events of a split; ``split`` is None for the rows of a DataFrame."""
 
-    def crosses(self, plan: Any) -> bool:
-        """Whether several splits may have a transaction of the same id."""
+    def in_splits(self, plan: Any) -> bool:
+        """Whether splits can be read separately; otherwise all events are read together."""
         ...
 
-    def read_changes(self, plan: Any, split: int, wanted: Wanted, read: Any = None) -> Iterator[pa.RecordBatch]:
+    def read_changes(self, plan: Any, split: Any, wanted: Wanted, read: Any) -> Iterator[pa.RecordBatch]:
         """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
         ...
 
     def read_transactions(
-        self, plan: Any, split: int, wanted: Wanted, read: Any = None
+        self, plan: Any, split: Any, wanted: Wanted, read: Any
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """``transactions``: those of a split that no other one has, as batches of :data:`cdcwb.model.TRANSACTIONS`;
         and ``crossing``: the parts of the others in this split, in a schema of the format."""
         ...
 
-    def read_checked(
-        self, plan: Any, split: int, wanted: Wanted, read: Any = None
-    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def read_checked(self, plan: Any, split: Any, wanted: Wanted, read: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
         """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
-        none of their events has; and ``transactions``, as :meth:`merged` returns them, and ``crossing``, all those that
-        may be incomplete."""
+        none of their events has; ``transactions``, as :meth:`merged` returns them, and ``crossing``, all those that
+        may be incomplete; and rows that are compared with those of other splits
+        (:func:`cdcwb.formats.findings.key_of`)."""
         ...
 
     def merged(self, parts: pa.Table) -> pa.RecordBatch:
@@ -472,33 +470,6 @@ class Assembling(Protocol):
 
     def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
         """The transactions without begin or end among these, as rows of :data:`cdcwb.model.PROBLEMS`."""
-        ...
-
-
-@runtime_checkable
-class Joining(Protocol):
-    """A format whose rows of one statement are consecutive, and are joined in its splits."""
-
-    def joins(self, plan: Any) -> bool:
-        """Whether the rows of each statement in this capture are close enough to be joined in splits."""
-        ...
-
-    def read_changes(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
-        ...
-
-    def read_checked(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """What one pass over a split shows: ``checked``, the events with problems, including those that need other
-        rows; and ``spellings``, the first event of each spelling of a table's key."""
-        ...
-
-    def read_checked_rows(self, read: Any, wanted: Wanted) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The same of events in any order, which ``read`` reads, without the problems that need other rows."""
-        ...
-
-    def key_spellings(self, rows: pa.Table) -> pa.RecordBatch:
-        """The events with the problem of a key that is written in several ways, from the ``spellings`` of all
-        splits."""
         ...
 
 

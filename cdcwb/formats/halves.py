@@ -15,7 +15,18 @@ from cdcwb.formats.arrays import as_array
 from cdcwb.formats.dissector import Format, Pairing
 from cdcwb.model import Kind
 
-__all__ = ["HALVES", "WHOLE", "Halved", "Halving", "elsewhere", "halved_of", "locations", "overlaps", "partners"]
+__all__ = [
+    "ANYWHERE",
+    "HALVES",
+    "WHOLE",
+    "Halved",
+    "Halving",
+    "elsewhere",
+    "halved_of",
+    "locations",
+    "overlaps",
+    "partners",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -47,13 +58,17 @@ class Halving(Protocol):
 WHOLE: Final = Halved(befores=False)
 """A split without halves of updates."""
 
+ANYWHERE: Final = Halved(shared=(("", "\U0010ffff"),))
+"""Rows whose halves of updates may be in any others."""
+
 
 def halved_of(form: Format, plan: Any = None, split: int | None = None) -> Halved:
-    """How the halves of updates in a split are paired; ``split`` None: in events of which none is a before half, or
-    whose halves are paired elsewhere."""
+    """How the halves of updates in a split are paired; ``split`` None: those of rows of a DataFrame."""
     if form.pairing is Pairing.TRANSACTION:
         return Halved(befores=split is not None, consecutive=True)
-    return form.halved(plan, split) if isinstance(form, Halving) and split is not None else WHOLE
+    if not isinstance(form, Halving):
+        return WHOLE
+    return ANYWHERE if split is None else form.halved(plan, split)
 
 
 HALVES: Final = (str(Kind.BEFORE), str(Kind.AFTER))

@@ -13,46 +13,15 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import Named, Read, finished
-from cdcwb.formats.delivered import (
-    ENDS,
-    read_delivered,
-    read_elsewhere,
-    read_ends,
-    read_ends_here,
-    read_with_ends,
-)
-from cdcwb.formats.dissector import Assembling, Format, Joining, Plan, Wanted
+from cdcwb.formats.delivered import HERE, assembly_of, read_elsewhere, read_ends_here
+from cdcwb.formats.dissector import Format, Plan, Wanted
 from cdcwb.formats.findings import find
-from cdcwb.formats.halves import Halving, halved_of
-from cdcwb.formats.summaries import PARTS, read_parts
+from cdcwb.formats.halves import halved_of
 
-__all__ = ["SplitPart", "part_of_changes"]
+__all__ = ["SplitPart"]
 
-_DELIVERED: Final = {
-    "delivered": read_delivered,
-    "elsewhere": read_elsewhere,
-    "ends": read_ends,
-    "counted": read_parts,
-}
-_SCHEMAS: Final = {
-    "changes": model.CHANGES,
-    "delivered": model.CHANGES,
-    "ended": model.CHANGES,
-    "joined": model.CHANGES,
-    "ends": ENDS,
-    "transactions": model.TRANSACTIONS,
-    "counted": PARTS,
-}
+_SCHEMAS: Final = {"changes": model.CHANGES, "transactions": model.TRANSACTIONS, "ends_here": HERE}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
-
-
-def part_of_changes(form: Format) -> str:
-    """The name of the part that has the changes of a split."""
-    if isinstance(form, Assembling):
-        return "changes"
-    if isinstance(form, Joining):
-        return "joined"
-    return "delivered" if isinstance(form, Halving) else "ended"  # change tables do not mark the end of a transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +29,9 @@ class SplitPart:
     """What is read of a split. ``name``:
 
     - ``events``, or ``columns`` of them (None: all);
-    - the ``changes`` that begin in it, or its ``transactions`` (:class:`cdcwb.formats.dissector.Assembling`);
-    - the changes that are ``joined`` from neighbouring rows (:class:`cdcwb.formats.dissector.Joining`);
-    - the changes that it has ``delivered``, or with the ends of their transactions (``ended``), the halves of updates
-      whose other half may be ``elsewhere``, the ``ends`` of transactions, all transactions with their ``ends_here``, or
-      their ``counted`` numbers (:mod:`cdcwb.formats.delivered`);
-    - its ``findings``, which are ``unassembled`` if its changes are not assembled in it
-      (:mod:`cdcwb.formats.findings`).
+    - the ``changes`` that begin in it, its ``transactions``, or its ``findings`` (:mod:`cdcwb.formats.findings`);
+    - the halves of updates whose other half may be ``elsewhere``, or all transactions with their ``ends_here``
+      (:mod:`cdcwb.formats.delivered`).
 
     ``images``, ``mode`` and ``keys`` are the options that all formats share.
     """
@@ -91,33 +56,23 @@ class SplitPart:
         columns = self.columns
         needed = None if columns is None else frozenset([*columns, "kind", *(_OF_MALFORMED if stops else ())])
         wanted = Wanted(images=self.images, drop_malformed=self.mode == "DROPMALFORMED", columns=needed)
-        checked = partial(_checked, read) if stops else read
-        name = self.name
-        if name in ("findings", "unassembled"):
-            events = read if isinstance(form, Joining) else checked
-            return find(form, plan, split if name == "findings" else None, events, wanted)
-        if name == "ends_here":
-            found = read_ends_here(checked, wanted, split or 0, halved_of(form, plan, split or 0))
-            return ((name, batch) for batch in found)
-        if name == "transactions" and isinstance(form, Assembling):
-            return form.read_transactions(plan, split or 0, wanted, checked)
-        batches = self._batches(form, plan, split or 0, checked, wanted, ends)
-        if self.schema is model.CHANGES:
-            batches = (finished(batch, self.keys, form.compressed_updates) for batch in batches)
-        return ((name, batch) for batch in batches)
-
-    def _batches(
-        self, form: Format, plan: Plan, split: int, read: Read, wanted: Wanted, ends: Sequence[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        if self.name == "joined" and isinstance(form, Joining):
-            return form.read_changes(plan, split, wanted)
-        if self.name == "changes" and isinstance(form, Assembling):
-            return form.read_changes(plan, split, wanted, read)
-        if self.name == "ended":
-            return read_with_ends(read, wanted, ends, halved_of(form, plan, split))
-        if self.name in _DELIVERED:
-            return _DELIVERED[self.name](read, wanted, halved_of(form, plan, split))
-        return read(wanted)
+        events = partial(_checked, read) if stops else read
+        if self.name == "findings":
+            return find(form, plan, split, events, wanted)
+        if self.name == "transactions":
+            return assembly_of(form).read_transactions(plan, split, wanted, events)
+        if self.name == "changes":
+            changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
+            batches: Iterator[pa.RecordBatch] = (
+                finished(batch, self.keys, form.compressed_updates) for batch in changes
+            )
+        elif self.name == "ends_here":
+            batches = read_ends_here(events, wanted, split or 0, halved_of(form, plan, split))
+        elif self.name == "elsewhere":
+            batches = read_elsewhere(events, wanted, halved_of(form, plan, split))
+        else:
+            batches = events(wanted)
+        return ((self.name, batch) for batch in batches)
 
 
 def _checked(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:

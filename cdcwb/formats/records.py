@@ -515,29 +515,27 @@ class RecordFormat(BaseFormat):
 
     # --- changes and transactions (:class:`cdcwb.formats.dissector.Assembling`) ---------------------------------------
 
-    def crosses(self, plan: Plan) -> bool:
-        """Whether several splits have records of one transaction."""
-        return any(self.crossing(plan, split).transactions for split in range(len(plan.splits)))
+    def in_splits(self, _plan: Plan) -> bool:
+        """Always."""
+        return True
 
-    def read_changes(
-        self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :func:`cdcwb.formats.changes.read_changes`."""
         from cdcwb.formats.changes import read_changes
 
-        return read_changes(read or partial(self.read, plan, split), wanted, self.crossing(plan, split))
+        return read_changes(read, wanted, self.crossing(plan, split))
 
-    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
         """See :func:`cdcwb.formats.changes.read_transactions`."""
         from cdcwb.formats.changes import read_transactions
 
-        return read_transactions(read or partial(self.read, plan, split), wanted, split, self.crossing(plan, split))
+        return read_transactions(read, wanted, split, self.crossing(plan, split))
 
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
         """See :func:`cdcwb.formats.changes.read_checked`."""
         from cdcwb.formats.changes import read_checked
 
-        return read_checked(read or partial(self.read, plan, split), wanted, split, self.crossing(plan, split))
+        return read_checked(read, wanted, split, self.crossing(plan, split))
 
     def merged(self, parts: pa.Table) -> pa.RecordBatch:
         """See :func:`cdcwb.formats.changes.merged`."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -444,24 +443,18 @@ class TrailFormat(RecordFormat):
     merged = staticmethod(merged)
     incomplete = staticmethod(incomplete)
 
-    def crosses(self, plan: Plan) -> bool:
-        """See :meth:`cdcwb.formats.dissector.Assembling.crosses`. No transaction is in two splits, but one of another
-        trail may have the same id."""
-        return len(plan.splits) > 1
-
-    def read_changes(
-        self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_changes`."""
         needs_images = not wanted.images and bool(plan.facts.get("undo_records"))  # these find what they undo by images
         needed = replace(wanted, images=wanted.images or needs_images)
-        for changes in read_trail_changes(read or partial(self.read, plan, split), needed):
+        for changes in read_trail_changes(read, needed):
             yield without(changes, *_OF_IMAGES) if needs_images else changes
 
-    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
-        """See :meth:`cdcwb.formats.dissector.Assembling.read_transactions`."""
-        return read_trail_transactions(read or partial(self.read, plan, split), wanted, self.crosses(plan))
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
+        """See :meth:`cdcwb.formats.dissector.Assembling.read_transactions`. No transaction is in two splits, but one of
+        another trail may have the same id."""
+        return read_trail_transactions(read, wanted, crosses=len(plan.splits) > 1)
 
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read | None = None) -> Named:
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_checked`."""
-        return read_trail_checked(read or partial(self.read, plan, split), wanted, self.crosses(plan))
+        return read_trail_checked(read, wanted, crosses=len(plan.splits) > 1)

@@ -1,20 +1,50 @@
-"""Sends Arrow batches from the tasks of splits to the tasks that compare rows of several splits. A batch is one binary
-value of Spark, so that its columns need not be converted to Spark's rows and back.
+"""What crosses the splits of a capture: Arrow batches are sent from the tasks of splits to the tasks that compare rows
+of several splits. A batch is one binary value of Spark, so that its columns need not be converted to Spark's rows and
+back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from cdcwb import model
+from cdcwb.formats import get_format
+from cdcwb.formats.changes import CHANGES, collected
+from cdcwb.formats.delivered import EndsOfOthers, assembly_of, ends_elsewhere
+from cdcwb.formats.dissector import Plan
+from cdcwb.formats.findings import across
+from cdcwb.formats.parts import SplitPart
+from cdcwb.formats.requests import select
+from cdcwb.formats.summaries import counts_of
+from cdcwb.model import Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SENT", "collected", "groups_of", "received", "send", "together", "typed"]
+__all__ = [
+    "SENT",
+    "add_ends",
+    "collected_ends",
+    "conform",
+    "counted",
+    "first_positions",
+    "groups_of",
+    "in_order",
+    "merged_transactions",
+    "problems_of",
+    "received",
+    "send",
+]
+
+Batches = Iterator[pa.RecordBatch]
 
 SENT: Final = pa.schema([("name", pa.string()), ("group", pa.int32()), ("place", pa.int64()), ("batch", pa.binary())])
 """Batches. Rows that have to be compared are in one ``group``; ``place`` is the order of batches."""
@@ -56,12 +86,6 @@ def send(name: str, batch: pa.RecordBatch, key: str | None, groups: int, place: 
     yield pa.RecordBatch.from_arrays(columns, schema=SENT)
 
 
-def typed(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Spark's batches as ones of exactly this schema."""
-    for batch in batches:
-        yield pa.RecordBatch.from_arrays([batch[field.name].cast(field.type) for field in schema], schema=schema)
-
-
 def _written(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -70,19 +94,143 @@ def _written(batch: pa.RecordBatch) -> bytes:
     return written
 
 
-def together(sent: DataFrame) -> DataFrame:
-    """Brings the batches of each group (:data:`SENT`) into one task, in their order."""
-    return sent.repartition("group").sortWithinPartitions("place")
-
-
-def collected(sent: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches that were sent, with their names, on the driver."""
-    return received(sent.toArrow().to_batches())
-
-
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batches that were sent, with their names."""
     for batch in batches:
         for name, written in zip(batch["name"].to_pylist(), batch["batch"], strict=True):
             for rows in pa.ipc.open_stream(written.as_buffer()):
                 yield name, rows
+
+
+def _merged(sent: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+    """The rows of ``schema`` that a function makes of the batches of each group (:data:`SENT`), in their order."""
+    ordered = sent.repartition("group").sortWithinPartitions("place")
+    return ordered.mapInArrow(function, from_arrow_schema(schema))
+
+
+def conform(frame: DataFrame, table: str) -> DataFrame:
+    """The frame with exactly the columns of the model's table, in its order and types."""
+    wanted = from_arrow_schema(model.TABLES[table])
+    return frame.select([F.col(field.name).cast(field.dataType).alias(field.name) for field in wanted.fields])
+
+
+# --- transactions and problems ----------------------------------------------------------------------------------------
+
+
+def merged_transactions(sent: DataFrame, format: str) -> DataFrame:
+    """``transactions``, from those of splits and the parts of those in several, which were sent
+    (:meth:`cdcwb.formats.dissector.Assembling.read_transactions`)."""
+
+    def work(batches: Batches) -> Batches:
+        yield from collected(received(batches), assembly_of(get_format(format)).merged)
+
+    return _merged(sent, work, model.TRANSACTIONS)
+
+
+def counted(changes: DataFrame, groups: int) -> DataFrame:
+    """The numbers of changes that several splits have together, as parts of their transactions, sent in so many
+    groups."""
+    schema = model.CHANGES
+
+    def work(batches: Batches) -> Batches:
+        for batch in batches:
+            rows = batch.select(schema.names).cast(schema)
+            yield from send("crossing", counts_of(rows), "transaction_id", groups, 0)
+
+    return changes.mapInArrow(work, from_arrow_schema(SENT))
+
+
+def problems_of(sent: DataFrame, format: str) -> DataFrame:
+    """``problems`` of events, changes and transactions, from the findings of splits (:mod:`cdcwb.formats.findings`),
+    which were sent."""
+
+    def work(batches: Batches) -> Batches:
+        yield from across(get_format(format), received(batches))
+
+    return _merged(sent, work, model.PROBLEMS)
+
+
+def in_order(events: DataFrame, format: str, plan: Plan, part: SplitPart) -> DataFrame:
+    """The changes or problems (``part``) of a log whose rows are not in the order of their positions, which are
+    numbers: one task reads its events, sorted by Spark."""
+    names, is_changes = events.columns, part.name == "changes"
+
+    def work(batches: Batches) -> Batches:
+        form = get_format(format)
+        rows = (_with_all_columns(batch) for batch in batches)
+        found = part.read(form, plan, None, lambda wanted: (one for batch in rows for one in select(batch, wanted)))
+        yield from (rows for _, rows in found) if is_changes else across(form, found)
+
+    number = F.col("position").try_cast("bigint")
+    ordered = events.repartition(1).sortWithinPartitions(number, "file_index", "offset").select(*names)
+    return ordered.mapInArrow(work, from_arrow_schema(part.schema if is_changes else model.PROBLEMS))
+
+
+def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Events with all columns: null where they were not read."""
+    columns = [
+        batch[one.name].cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
+        for one in model.EVENTS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
+
+
+def first_positions(events: DataFrame) -> DataFrame:
+    """The columns table_version and first_position of the versions of tables that changes use."""
+    used = events.filter(F.col("kind").isin(*CHANGES) & F.col("table_version").isNotNull())
+    return used.groupBy("table_version").agg(F.min("position").alias("first_position"))  # text order is log order
+
+
+# --- the ends of transactions -----------------------------------------------------------------------------------------
+
+_ENDS_AT_MOST: Final = 16 << 20
+"""Bytes of ends for the driver."""
+_WRITTEN: Final = pa.schema([("split", pa.int32()), ("size", pa.int64()), ("content", pa.binary())])
+_TOO_MANY: Final = pa.RecordBatch.from_pylist([{"split": -1}], _WRITTEN)
+
+
+def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
+    """What splits need to know of the ends of transactions in others, from the rows of
+    :func:`cdcwb.formats.delivered.read_ends_here`, which were sent in so many groups; None if these are too many."""
+    share = _ENDS_AT_MOST // groups
+
+    def work(batches: Batches) -> Batches:
+        numbers: set[int] = set()
+        rows: list[pa.RecordBatch] = []
+        for batch in batches:
+            numbers.update(batch["group"].to_pylist())
+            rows += (some for _, some in received([batch]))
+        if not rows:
+            return
+        found = [(split, *written) for split, written in ends_elsewhere(pa.Table.from_batches(rows))]
+        if sum(len(content) for _, _, content in found) > share * len(numbers):
+            yield _TOO_MANY
+        elif found:
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*found, strict=True)], schema=_WRITTEN)
+
+    of_splits: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for batch in _merged(sent, work, _WRITTEN).toArrow().to_batches():
+        for split, *written in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            of_splits[split].append(tuple(written))
+    return None if -1 in of_splits else EndsOfOthers(dict(of_splits))
+
+
+def add_ends(changes: DataFrame, here: DataFrame, few: bool) -> DataFrame:
+    """The changes of :mod:`cdcwb.formats.delivered` with outcome, commit position and commit time from the ends of
+    their transactions in all splits (``here``: the rows of :func:`cdcwb.formats.delivered.read_ends_here`). ``few``:
+    the ends are broadcast to every task."""
+    ends = here.groupBy(F.col("transaction_id").alias("_transaction")).agg(
+        F.max("commit_position").alias("_commit_position"),
+        F.max("committed_at").alias("_committed_at"),
+        F.max("rolls_back").alias("_rolls_back"),
+    )
+    ends = ends.where("_commit_position is not null or _committed_at is not null or _rolls_back")
+    matching = F.col("transaction_id") == F.col("_transaction")
+    joined = changes.join(F.broadcast(ends) if few else ends, matching, "left")
+    undone = F.coalesce(F.col("outcome").isin(str(Outcome.UNDO), str(Outcome.UNDONE)), F.lit(False))
+    facts = {
+        "outcome": F.when(F.col("_rolls_back") & ~undone, str(Outcome.ROLLED_BACK)).otherwise(F.col("outcome")),
+        "commit_position": F.col("_commit_position"),
+        "committed_at": F.coalesce("committed_at", "_committed_at"),
+    }
+    return conform(joined.withColumns(facts), "changes")

@@ -1,41 +1,65 @@
-"""Captures as Spark data sources: ``spark.read.format("cdcwb-gbase8s").load(path)``."""
+"""Captures as Spark data sources: ``spark.read.format("cdcwb-gbase8s").load(path)``; captures that are DataFrames; and
+the tasks of a first pass in Spark."""
 
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import pickle
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from itertools import islice
+from functools import cache, cached_property, lru_cache, partial
+from itertools import accumulate, islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from zipimport import zipimporter
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from cdcwb.errors import OptionError
+from cdcwb import model
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
 from cdcwb.formats.changes import Named
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers
-from cdcwb.formats.dissector import Format, Plan, Portioning, RowFormat, TableRequest
+from cdcwb.formats.dissector import ROW, Format, Plan, Portioning, RowFormat, Run, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import key_of
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import announced, known
+from cdcwb.model import SPLIT
 from cdcwb.spark.exchange import SENT, send
-from cdcwb.spark.packing import pack, packed_schema
-from cdcwb.spark.worker import spare
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["READER_OPTIONS", "Reader", "register", "schema_of", "source_name", "written_ends"]
+__all__ = [
+    "READER_OPTIONS",
+    "Reader",
+    "RowsOf",
+    "pack",
+    "packed_schema",
+    "read_rows",
+    "register",
+    "reused_rows",
+    "runner",
+    "schema_of",
+    "source_name",
+    "table_label",
+    "unpack",
+    "written_ends",
+]
 
 READER_OPTIONS = (
     "path",
@@ -56,7 +80,7 @@ READER_OPTIONS = (
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
 has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``packed`` the events are those of
-:func:`cdcwb.spark.packing.packed_schema`. ``part`` is the name of what is read of a split instead of its events
+:func:`packed_schema`. ``part`` is the name of what is read of a split instead of its events
 (:class:`cdcwb.formats.parts.SplitPart`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
@@ -155,21 +179,21 @@ class Reader(DataSourceReader):
                 found = self.part.read(fmt, plan, split, partial(fmt.read, plan, split), splits.ends.read(split))
                 yield from self._sent(found, split)
 
-    def read_rows(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_rows(self, rows: Iterator[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
         fmt, plan = cast(RowFormat, get_format(self.format)), self.plan()
         spare()
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return
-        yield from self._sent(self.part.read(fmt, plan, None, partial(fmt.read_rows, plan, rows)), None)
+        yield from self._sent(self.part.read(fmt, plan, None, partial(fmt.read_rows, plan, rows)), None, partition)
 
-    def _sent(self, found: Named, split: int | None) -> Iterator[pa.RecordBatch]:
-        """The batches as they are passed to Spark; ``split`` is None for rows."""
+    def _sent(self, found: Named, split: int | None, place: int = 0) -> Iterator[pa.RecordBatch]:
+        """The batches as they are passed to Spark; ``split`` is None for rows, ``place`` is their partition."""
         columns = self.part.columns
         for number, (name, batch) in enumerate(found):
             if self.groups:
-                yield from send(name, batch, key_of(name), self.groups, (split or 0) << 32 | number)
+                yield from send(name, batch, key_of(name), self.groups, (split or place) << 32 | number)
             elif self.packed:
                 yield pack(batch, split, columns, self.part.schema)
             else:
@@ -337,3 +361,332 @@ def _source_of(format: str) -> type[DataSource]:
             return reader
 
     return CaptureSource
+
+
+# --- packed rows ------------------------------------------------------------------------------------------------------
+
+# Spark converts every column that a Python worker sends, used or not, and the cost of a list grows with its names. So
+# lists of names become one text each, which is split only if the column is used.
+
+_LISTS: Final = ("changed_columns", "present_columns")
+_BETWEEN: Final = "\x1f"
+_PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
+
+_MORE: Final = [*((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
+PACKED: Final = pa.schema([*model.EVENTS, *_MORE])
+"""``events`` with a text for each column of lists, and the split. A list is either in the text or in the list column;
+if it is null, both are null."""
+
+
+def packed_schema(columns: Sequence[str] | None = None, rows: pa.Schema = model.EVENTS) -> pa.Schema:
+    """:data:`PACKED`, or the part of it with these columns of ``events``, in this order. ``rows``: the schema of the
+    rows."""
+    if columns is None:
+        return PACKED if rows is model.EVENTS else pa.schema([*rows, *_MORE])
+    names = [*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)]
+    return pa.schema([PACKED.field(name) for name in names])
+
+
+def pack(
+    batch: pa.RecordBatch,
+    split: int | None = None,
+    columns: Sequence[str] | None = None,
+    rows: pa.Schema = model.EVENTS,
+) -> pa.RecordBatch:
+    """Events, or these columns of them, in :func:`packed_schema`; ``split`` is the number of their split."""
+    schema = packed_schema(columns, rows)
+    arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+    for name in _LISTS:
+        if name in schema.names:
+            arrays[name], arrays[_PACKED_NAMES[name]] = _packed(arrays[name])
+    if columns is None:
+        arrays[SPLIT] = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
+    """Lists that remain lists (empty ones, and those with the separator in a name), and the others as texts."""
+    count = len(lists)
+    if lists.null_count == count:
+        return lists, pa.nulls(count, pa.string())
+    names = lists.flatten()
+    data = names.buffers()[2]
+    if names.null_count or (data is not None and (np.frombuffer(data, np.uint8) == ord(_BETWEEN)).any()):
+        return lists, pa.nulls(count, pa.string())
+    texts = pc.binary_join(lists, _BETWEEN)
+    empty = pc.fill_null(pc.equal(pc.list_value_length(lists), 0), False)
+    if not pc.any(empty).as_py():
+        return pa.nulls(count, lists.type), texts
+    nowhere = np.zeros(count + 1, dtype=np.int32)
+    full = np.append(~empty.to_numpy(zero_copy_only=False), False)
+    remaining = pa.ListArray.from_arrays(pa.array(nowhere, mask=full), pa.array([], pa.string()))
+    return remaining, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
+
+
+def unpack(
+    packed: DataFrame,
+    split: bool = False,
+    columns: Sequence[str] | None = None,
+    rows: pa.Schema = model.EVENTS,
+) -> DataFrame:
+    """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with or without :data:`SPLIT`."""
+
+    def column(name: str) -> Column:
+        if name not in _LISTS:
+            return F.col(name)
+        return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
+
+    return packed.select(*[column(name) for name in columns or rows.names], *([SPLIT] if split else []))
+
+
+# --- rows of DataFrames -----------------------------------------------------------------------------------------------
+
+
+class RowsOf:
+    """The rows of a DataFrame, numbered from 0 in the order of its partitions (and of ``order_by``, where given)."""
+
+    def __init__(self, frame: DataFrame, order_by: str | Sequence[str] | None = None) -> None:
+        self.given = frame
+        self.order_by = order_by
+        self._starts: dict[int, int] | None = None
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The DataFrame, in order."""
+        if not self.order_by:
+            return self.given
+        names = self.order_by.split(",") if isinstance(self.order_by, str) else self.order_by
+        return self.given.orderBy(*[name.strip() for name in names])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as Arrow types."""
+        return self.given.limit(0).toArrow().schema
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """The number of the first row of each partition."""
+        if self._starts is None:
+            self.run(_nothing)
+        return self._starts or {}
+
+    def run(self, function: Callable[[Iterator[pa.RecordBatch]], bytes]) -> list[bytes]:
+        """Runs a function over the batches of every partition; the results are in the partitions' order.
+
+        Every run but the first knows the numbers of the rows.
+        """
+        known = self._starts or {}
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            counted = _numbered(batches, known)
+            result: tuple[bool, Any]
+            try:
+                result = (True, function(counted))
+            except CaptureError as reason:
+                result = (False, reason)
+            for _ in counted:  # also counts rows that the function did not read
+                pass
+            row = {"partition": [_partition()], "rows": [counted.rows], "result": [pickle.dumps(result)]}
+            yield pa.RecordBatch.from_pydict(row, schema=_RESULT)
+
+        rows_of_tasks = self.frame.mapInArrow(work, from_arrow_schema(_RESULT)).collect()
+        ordered = sorted(rows_of_tasks, key=lambda row: row["partition"])
+        firsts = accumulate((row["rows"] for row in ordered), initial=0)
+        starts = {row["partition"]: first for row, first in zip(ordered, firsts, strict=False)}
+        self._starts = starts
+        results = []
+        for row in ordered:
+            succeeded, result = pickle.loads(row["result"])
+            if not succeeded:
+                raise result
+            results.append(result)
+        return results
+
+
+_RESULT = pa.schema([("partition", pa.int32()), ("rows", pa.int64()), ("result", pa.binary())])
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> bytes:
+    return b""
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+class _Counted:
+    """Yields batches with row numbers, and counts them."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], first: int = 0) -> None:
+        self._batches = batches
+        self._first = first
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        batch = next(self._batches)
+        first = self._first + self.rows
+        self.rows += batch.num_rows
+        return batch.append_column(ROW, pa.array(np.arange(first, first + batch.num_rows)))
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _Counted:
+    return _Counted(batches, starts.get(_partition(), 0))
+
+
+def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozenset[str] | None = None) -> DataFrame:
+    """The output of a data source of this format with these options (:data:`cdcwb.spark.source.READER_OPTIONS`) for the
+    rows of a DataFrame. ``needed``: the columns (in lower case) that are read; None: all."""
+    starts, reader = rows.starts, Reader(format, options)
+    frame = rows.frame
+    if needed is not None:
+        frame = frame.select(*[frame[f"`{name}`"] for name in frame.columns if name.lower() in needed])
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from reader.read_rows(_numbered(batches, starts), _partition())
+
+    return frame.mapInArrow(read, schema_of(format, options))
+
+
+def table_label(schema: str = "schema_name", table: str = "table_name") -> Column:
+    """``schema.table``, or ``table`` without a schema; null without a table."""
+    name = F.col(table)
+    return F.when(F.col(schema).isNull(), name).otherwise(F.concat(F.col(schema), F.lit("."), name))
+
+
+def reused_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
+    """The events of reused splits, with the new number of the split in the column ``split`` and the new
+    ``file_index``.
+
+    ``numbers``: the new number of each split, -1 for one that is decoded again; ``files``: the new index of each file.
+    """
+    rows = events.where(_looked_up(numbers, split) >= 0).withColumn(split, _looked_up(numbers, split))
+    if list(files) == list(range(len(files))):
+        return rows
+    return rows.withColumn("file_index", _looked_up(files, "file_index"))
+
+
+def _looked_up(numbers: Sequence[int], index: str) -> Column:
+    """The element of the list at the index in a column; the list is one literal, whatever its length."""
+    listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
+    return F.element_at(listed, F.col(index) + 1)
+
+
+# --- tasks ------------------------------------------------------------------------------------------------------------
+
+_PARTITIONS: Final = (16, 256)
+"""Spark tasks of one call, at least and at most: it costs more to start a task than to look into a small file."""
+_OF_EACH_CORE: Final = 4
+_SENT_TO_ALL: Final = 1 << 18
+"""Bytes of tasks, in all partitions together, that every partition receives: to deal them out is another stage."""
+_TASK_GROUPS: Final = pa.list_(pa.struct([("first", pa.int64()), ("tasks", pa.binary())]))
+"""The number of a group's first task, and its tasks, pickled."""
+
+
+def runner(spark: SparkSession) -> Run:
+    """A function that maps a function over tasks in Spark, one partition each (for many tasks: several consecutive
+    ones), and returns the results in order. A partition receives its own tasks only, unless these are few.
+
+    A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
+    exception from a worker.
+    """
+
+    def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        if not tasks:
+            return []
+
+        count = min(len(tasks), _partitions(spark))
+        starts = [len(tasks) * at // count for at in range(count + 1)]
+        groups = [(first, pickle.dumps(tasks[first:stop])) for first, stop in pairwise(starts)]
+        if count * sum(len(group) for _, group in groups) <= _SENT_TO_ALL:
+            numbers = spark.range(0, count, 1, count)
+            frame = numbers.mapInArrow(_worker(function, known(), groups), "task long, result binary")
+        else:
+            # One row is one partition, and its groups are dealt out in turn: each of as many partitions receives one.
+            frame = spark.createDataFrame(pa.table({"groups": pa.array([groups], _TASK_GROUPS)}))
+            dealt = frame.select(F.explode("groups").alias("group")).select("group.*").repartition(count)
+            frame = dealt.mapInArrow(_worker(function, known()), "task long, result binary")
+        done = {row.task: pickle.loads(bytes(row.result)) for row in frame.collect()}
+        for index in range(len(tasks)):
+            fine, result = done[index]
+            if not fine:
+                raise result
+        return [done[index][1] for index in range(len(tasks))]
+
+    return run
+
+
+def _partitions(spark: SparkSession) -> int:
+    """The most partitions of a call: some for each core."""
+    least, most = _PARTITIONS
+    try:
+        return min(most, max(least, _OF_EACH_CORE * spark.sparkContext.defaultParallelism))
+    except (AttributeError, NotImplementedError):  # Spark Connect does not tell
+        return most
+
+
+def _worker(
+    function: Callable[[Any], Any], listing: Mapping[str, Any], groups: Sequence[tuple[int, bytes]] = ()
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What every partition runs. Its rows are the numbers of its groups, or the groups themselves."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spare()
+        announced(listing)
+        for batch in batches:
+            columns = [column.to_pylist() for column in batch.columns]
+            for first, group in [groups[at] for at in columns[0]] if groups else zip(*columns, strict=True):
+                for index, task in enumerate(pickle.loads(group), first):
+                    try:
+                        result = (True, function(task))
+                    except CaptureError as reason:
+                        result = (False, reason)
+                    yield pa.RecordBatch.from_pydict(
+                        {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
+                    )
+
+    return work
+
+
+def spare() -> None:
+    """Avoids repeated work that takes longer than a small task; to be called in a worker, in every task.
+
+    A Spark worker collects garbage after each task, over all its objects: with the libraries that decode captures this
+    takes 30 to 100 ms. Loaded modules never become garbage, so they are frozen whenever new ones were imported.
+
+    Before each task PySpark 4.0 drops what Python knows of its path; Python before 3.13 then reads the directory of
+    PySpark's archive again, for each package in it: 100 ms. Now an archive is read again only if it has changed.
+    """
+    _keep_archives()
+    _set_aside(len(sys.modules))
+
+
+@cache
+def _set_aside(modules: int) -> None:
+    gc.collect()
+    gc.freeze()
+
+
+@cache
+def _keep_archives() -> None:
+    read = zipimporter.invalidate_caches
+    known: dict[tuple[str, str], tuple[int, int] | None] = {}
+
+    def invalidate_caches(importer: zipimporter) -> None:
+        place, now = (importer.archive, importer.prefix), _state(importer.archive)
+        if place not in known or known[place] != now:
+            known[place] = now
+            read(importer)
+
+    setattr(zipimporter, "invalidate_caches", invalidate_caches)  # noqa: B010 (a method cannot be assigned to)
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    try:
+        about = Path(path).stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size

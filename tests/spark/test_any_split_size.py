@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb import Capture
-from cdcwb.spark import committed
+from cdcwb.formats.idm_event_log import changes as log_changes
+from cdcwb.spark import exchange
 from tests.answers.tables import tables
 from tests.answers.test_any_split_size import MADE, SIZES, disorder, in_disorder, ordered
 from tests.spark.test_assembly import write_stories
@@ -56,6 +60,26 @@ def test_stories_cut_at_every_record(tmp_path: Path) -> None:
     assert on_spark(cdcwb.load(path, split_size=100)) == without_spark(path)
 
 
+def test_an_event_log_in_no_order(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and a DataFrame of the same rows: one task reads them in the order of their record ids."""
+    synth.generate("idm-event-log", changes=200, seed=7, to=tmp_path)
+    (path,) = (file for file in sorted((tmp_path / "capture").rglob("*")) if file.suffix == ".csv")
+    header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines += lines[5:8]  # record ids that come again
+    random.Random(3).shuffle(lines)
+    path.write_text(header + "".join(lines), encoding="utf-8")
+    expected = without_spark(path)
+    monkeypatch.setattr(log_changes, "NEAR", 10)
+    assert on_spark(cdcwb.load(path, split_size=2_000)) == expected
+    rows = spark.read.csv(str(path), header=True).repartition(3)
+    found, names = on_spark(cdcwb.load(rows)), ("position", "operation", "before", "after", "changed_columns")
+    for table, columns in (("changes", names), ("problems", ("code", "table"))):
+        one, other = ([json.loads(row) for row in rows[table]] for rows in (expected, found))
+        assert sorted(repr([row[name] for name in columns]) for row in one) == sorted(
+            repr([row[name] for name in columns]) for row in other
+        )
+
+
 @pytest.mark.parametrize("broadcast", [0, 1 << 30])
 @pytest.mark.parametrize("format", ["qlik-kafka", "debezium"])
 def test_ends_of_many_transactions_are_joined_as_those_of_few(
@@ -63,7 +87,7 @@ def test_ends_of_many_transactions_are_joined_as_those_of_few(
 ) -> None:
     synth.generate(format, changes=300, seed=11, to=tmp_path)
     expected = without_spark(tmp_path / "capture")["changes"]
-    monkeypatch.setattr(committed, "_ENDS_AT_MOST", 0)
+    monkeypatch.setattr(exchange, "_ENDS_AT_MOST", 0)
     monkeypatch.setattr(cdcwb.tables, "BROADCAST_AT_MOST", broadcast)
     assert on_spark(cdcwb.load(tmp_path / "capture", split_size=50_000), ["changes"])["changes"] == expected
 

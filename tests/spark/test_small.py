@@ -16,7 +16,6 @@ from cdcwb import local_tables
 from cdcwb.analysis.summary import summarize
 from cdcwb.local_tables import LocalTables
 from cdcwb.model import TABLES
-from cdcwb.saving import decoded
 from cdcwb.tables import Live
 from tests.made import MAIN
 
@@ -79,16 +78,10 @@ def test_captures_with_pieces_missing_and_repeated(
     saved_both_ways(disorder, tmp_path, monkeypatch)
 
 
-def test_problems_do_not_depend_on_where_changes_are_assembled(
-    disorder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_problems_do_not_depend_on_where_changes_are_assembled(disorder: Path) -> None:
     capture = cdcwb.load(disorder, split_size=20_000)
     expected = rows(capture.problems.toArrow())
     assert len(expected) > 4
-    stored = capture.within(lambda tables: decoded(tables, tmp_path / "events"))
-    assert rows(stored.problems.toArrow()) == expected
-    monkeypatch.setattr(Live, "in_splits", False)
-    assert rows(capture.problems.toArrow()) == expected
     assert rows(LocalTables(cast(Live, capture._tables)).table("problems")) == expected
 
 

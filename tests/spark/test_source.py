@@ -10,7 +10,6 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.errors import OptionError
-from cdcwb.saving import decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +105,6 @@ def test_some_columns_of_events_are_the_same_wherever_they_come_from(
         rows,
         saved,
         part,
-        capture.within(lambda tables: decoded(tables, tmp_path / "decoded")),
         cdcwb.load([tmp_path / "saved", made / "capture"]),
     ):
         found = one.select_events("offset", "after", "changed_columns", "problems")

@@ -15,21 +15,20 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
+from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read, ended
 from cdcwb.formats.delivered import (
     ENDS,
+    Delivered,
     EndsOfOthers,
     ends_elsewhere,
-    read_checked_pairs,
     read_delivered,
     read_elsewhere,
-    read_ends,
     read_ends_here,
-    read_with_ends,
+    with_ends,
 )
-from cdcwb.formats.dissector import EVERYTHING
+from cdcwb.formats.dissector import EVERYTHING, BaseFormat
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import Halved, overlaps
+from cdcwb.formats.halves import WHOLE, Halved, overlaps
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
@@ -202,7 +201,7 @@ def test_each_split_gets_the_ends_in_others(drawn: list[list[Row]], size: int) -
     rows = iter(events_of([row for split in drawn for row in split]))
     splits = [[next(rows) for _ in split] for split in drawn]
     every = reader([row for split in splits for row in split], size)
-    ends = Groups(pa.Table.from_batches(read_ends(every, EVERYTHING), ENDS))
+    ends = Groups(pa.Table.from_batches((one.select(ENDS.names) for one in read_ends_here(every, EVERYTHING, 0)), ENDS))
     expected = [row for some in read_delivered(every, EVERYTHING) for row in ended(some, ends).to_pylist()]
     here: list[pa.RecordBatch] = []
     for number, split in enumerate(splits):
@@ -216,7 +215,7 @@ def test_each_split_gets_the_ends_in_others(drawn: list[list[Row]], size: int) -
     known = EndsOfOthers(written).of(range(len(splits)))
     found: list[Row] = []
     for number, split in enumerate(splits):
-        for changes in read_with_ends(reader(split, size), EVERYTHING, known.read(number)):
+        for changes in with_ends(reader(split, size), EVERYTHING, known.read(number), WHOLE):
             found += changes.to_pylist()
     assert found == expected
     assert len(splits) > 1 or not written
@@ -225,16 +224,12 @@ def test_each_split_gets_the_ends_in_others(drawn: list[list[Row]], size: int) -
 @given(st.lists(_EVENT, max_size=25), st.integers(1, 30))
 def test_what_marks_the_end_of_each_transaction(drawn: list[Row], size: int) -> None:
     rows = events_of(drawn)
-    marks = [
-        row
-        for row in rows
-        if row["transaction_id"] is not None
-        and (row["commit_position"] is not None or row["last_in_transaction"] or row["kind"] == "rollback")
-    ]
     expected = []
-    for name in dict.fromkeys(row["transaction_id"] for row in marks):
-        mine = [row for row in marks if row["transaction_id"] == name]
-        times = [row["changed_at"] for row in mine if row["kind"] == "commit" and row["changed_at"] is not None]
+    for name in dict.fromkeys(row["transaction_id"] for row in rows if row["transaction_id"] is not None):
+        mine = [row for row in rows if row["transaction_id"] == name]
+        commits = [row for row in mine if row["kind"] == "commit" and row["changed_at"] is not None]
+        marked = [row for row in commits if row["commit_position"] is not None or row["last_in_transaction"]]
+        times = [row["changed_at"] for row in marked]
         positions = [row["commit_position"] for row in mine if row["commit_position"] is not None]
         expected.append(
             {
@@ -242,9 +237,11 @@ def test_what_marks_the_end_of_each_transaction(drawn: list[Row], size: int) -> 
                 "commit_position": max(positions, default=None),
                 "committed_at": max(times, default=None),
                 "rolls_back": any(row["kind"] == "rollback" for row in mine),
+                "split": 3,
             }
         )
-    assert [row for batch in read_ends(reader(rows, size), EVERYTHING) for row in batch.to_pylist()] == expected
+    found = [row for batch in read_ends_here(reader(rows, size), EVERYTHING, 3) for row in batch.to_pylist()]
+    assert found == expected
 
 
 @given(st.lists(_EVENT, max_size=25), st.integers(1, 30))
@@ -327,6 +324,18 @@ def change_of(before: Row | None, after: Row | None) -> Row:
     }
 
 
+class Table(BaseFormat):
+    """A format of change tables whose plan is how the halves of a split are paired."""
+
+    def halved(self, plan: Halved, _split: int) -> Halved:
+        return plan
+
+
+def checked_of(read: Read, halved: Halved) -> Named:
+    found = Delivered(Table()).read_checked(halved, 0, EVERYTHING, read)
+    return ((name, rows) for name, rows in found if name in ("checked", "changes"))
+
+
 def changes_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
     names = ("offset", "kind", "before", "after", "problems", "source_events")
     rows = [{name: row[name] for name in names} for batch in batches for row in batch.to_pylist()]
@@ -349,7 +358,7 @@ def test_halves_at_one_position_are_one_change(drawn: list[Row], size: int) -> N
         name: counts[name] for name in {row["transaction_id"] for row in rows} - {None}
     }
 
-    checked = read_checked_pairs(reader(rows, size), EVERYTHING, halved)
+    checked = checked_of(reader(rows, size), halved)
     told = [
         (row["offset"], one)
         for name, batch in checked
@@ -415,7 +424,7 @@ def test_an_after_half_belongs_to_the_before_half_that_it_follows(size: int) -> 
     ]  # fmt: skip
     (parts,) = read_parts(reader(rows, size), EVERYTHING, _CONSECUTIVE)
     assert dict(parts["changes"][0].as_py()) == {"UPDATE": 4}
-    checked = [batch for name, batch in read_checked_pairs(reader(rows, size), EVERYTHING, _CONSECUTIVE)]
+    checked = [batch for _, batch in checked_of(reader(rows, size), _CONSECUTIVE)]
     codes = [one["code"] for batch in checked for row in batch.to_pylist() for one in row["problems"] or []]
     assert codes == ["update_half", "update_half"]
 
@@ -432,5 +441,5 @@ def test_transind_shows_whether_a_transaction_is_complete_and_its_last_record_is
     (found,) = summarised(pa.Table.from_batches(parts, PARTS)).to_pylist()
     last = rows[-1]["changed_at"] if places[-1] in "23" else None
     assert (found["completeness"], found["ended_at"]) == (completeness, last)
-    ends = [row for batch in read_ends(reader(rows, 2), EVERYTHING, _CONSECUTIVE) for row in batch.to_pylist()]
-    assert [row["committed_at"] for row in ends] == ([last] if last else [])
+    ends = [row for batch in read_ends_here(reader(rows, 2), EVERYTHING, 0, _CONSECUTIVE) for row in batch.to_pylist()]
+    assert [row["committed_at"] for row in ends] == [last]

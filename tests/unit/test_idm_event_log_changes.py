@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,8 +48,13 @@ def rows_of(read: Any, plan: Any) -> list[dict[str, Any]]:
     return [row for at in range(len(plan.splits)) for batch in read(plan, at, EVERYTHING) for row in batch.to_pylist()]
 
 
+def changes_of(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    return FORMAT.read_changes(plan, split, wanted, partial(FORMAT.read, plan, split))
+
+
 def checked(plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    return (rows for name, rows in FORMAT.read_checked(plan, split, wanted) if name == "checked")
+    found = FORMAT.read_checked(plan, split, wanted, partial(FORMAT.read, plan, split))
+    return (rows for name, rows in found if name == "checked")
 
 
 def location(row: dict[str, Any]) -> tuple[int, int]:
@@ -83,7 +89,7 @@ def test_statements_over_borders_of_splits(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_plan, "_MANY_FILES", 0 if grouped else len(paths))
         plan = FORMAT.plan(paths, {"split_size": size}, run_here)
-    assert FORMAT.joins(plan)
+    assert FORMAT.in_splits(plan)
 
     events = rows_of(FORMAT.read, plan)
     whole = FORMAT.plan(paths, {}, run_here)
@@ -93,7 +99,7 @@ def test_statements_over_borders_of_splits(
     expected: dict[int, list[int]] = {}
     for at, first in enumerate(of_statements(*keys).tolist()):
         expected.setdefault(first, []).append(at)
-    changes = rows_of(FORMAT.read_changes, plan)
+    changes = rows_of(changes_of, plan)
     place = {(row["file_index"], row["offset"]): at for at, row in enumerate(events)}
     found = sorted(sorted(place[one["file_index"], one["offset"]] for one in row["source_events"]) for row in changes)
     assert found == sorted(mine for mine in expected.values() if events[mine[0]]["kind"] == "change")
@@ -130,9 +136,7 @@ def test_a_statement_goes_on_over_several_files_and_over_empty_ones(tmp_path: Pa
     texts += [_LINE.format(4, 2, "c"), _LINE.format(5, 2, "d") + _LINE.format(6, 3, "a"), _LINE.format(7, 4, "a"), ""]
     plan = plan_of_files(tmp_path, texts)
     assert [[part.file for part in split] for split in plan.splits] == [[0, 1, 2, 3, 4, 5, 6], [7], [8]]
-    changes = [
-        [one for batch in FORMAT.read_changes(plan, at, EVERYTHING) for one in batch.to_pylist()] for at in range(3)
-    ]
+    changes = [[one for batch in changes_of(plan, at, EVERYTHING) for one in batch.to_pylist()] for at in range(3)]
     sources = [[[one["file_index"] for one in row["source_events"]] for row in rows] for rows in changes]
     assert sources == [[[0], [0, 2, 5, 6], [6]], [[7]], []]
 
@@ -158,7 +162,7 @@ def test_small_files_of_a_split_are_decoded_together(tmp_path: Path, monkeypatch
     together = FORMAT.plan(paths, {}, run_here)
     assert (len(apart.splits), len(together.splits)) == (7, 1)
     request = TableRequest("customer")
-    for read in (FORMAT.read, FORMAT.read_changes, checked):
+    for read in (FORMAT.read, changes_of, checked):
         one, other = (sorted(rows_of(read, plan), key=location) for plan in (together, apart))
         assert one == other
     tables = [[FORMAT.read_table(plan, at, request) for at in range(len(plan.splits))] for plan in (apart, together)]
@@ -175,7 +179,7 @@ def test_changes_of_several_files_without_record_ids(tmp_path: Path) -> None:
     paths[0].write_text(heading + row.format(1, "a") + row.format(2, "a"))
     paths[1].write_text(heading + row.format(2, "b") + row.format(3, "a"))
     plan = FORMAT.plan([str(path) for path in paths], {}, run_here)
-    assert [int(row["position"]) for row in rows_of(FORMAT.read_changes, plan)] == [1, 3, 4]
+    assert [int(row["position"]) for row in rows_of(changes_of, plan)] == [1, 3, 4]
 
 
 def test_a_small_log_in_any_order_is_put_in_order_here(tmp_path: Path) -> None:
@@ -185,9 +189,9 @@ def test_a_small_log_in_any_order_is_put_in_order_here(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(text)
     plan = FORMAT.plan([str(tmp_path / "log.csv")], {}, run_here)
     assert plan.facts["behind"] == 299_999
-    assert (FORMAT.joins(plan), len(plan.splits)) == (True, 1)
-    changes = rows_of(FORMAT.read_changes, plan)
+    assert (FORMAT.in_splits(plan), len(plan.splits)) == (True, 1)
+    changes = rows_of(changes_of, plan)
     assert [len(row["source_events"]) for row in changes] == [5]
     assert [int(row["position"]) for row in changes] == [300_000]
     large = FORMAT.plan([str(tmp_path / "log.csv")], {"split_size": 100}, run_here)
-    assert (FORMAT.joins(large), len(large.splits) > 1) == (False, True)
+    assert (FORMAT.in_splits(large), len(large.splits) > 1) == (False, True)

@@ -13,7 +13,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import functions
 
 from cdcwb.errors import OptionError
-from cdcwb.spark import jobs
+from cdcwb.spark import source
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -68,17 +68,17 @@ class Column:
 @pytest.fixture(autouse=True)
 def without_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "explode", Column)
-    monkeypatch.setattr(jobs, "_SENT_TO_ALL", 0)
+    monkeypatch.setattr(source, "_SENT_TO_ALL", 0)
 
 
 @pytest.mark.parametrize("most", [1 << 30, 16])
 def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_PARTITIONS", (16, most))
+    monkeypatch.setattr(source, "_PARTITIONS", (16, most))
     received = {}
     for count in (4, 64, 1024):
         session = OneRow()
         tasks = [f"{number:04}" * 100 for number in range(count)]
-        assert jobs.runner(session)(str.swapcase, tasks) == tasks  # type: ignore[arg-type]
+        assert source.runner(session)(str.swapcase, tasks) == tasks  # type: ignore[arg-type]
         received[count] = session.received
         assert len(session.received) == min(count, most)
     arguments = {count: math.ceil(count / most) * 420 for count in received}
@@ -88,7 +88,7 @@ def test_a_task_receives_its_own_arguments_only(most: int, monkeypatch: pytest.M
 
 def test_the_first_error_in_the_order_of_tasks_is_raised() -> None:
     with pytest.raises(OptionError, match="number 3"):
-        jobs.runner(OneRow())(_failing, range(9))  # type: ignore[arg-type]
+        source.runner(OneRow())(_failing, range(9))  # type: ignore[arg-type]
 
 
 def _failing(number: int) -> int:

@@ -12,17 +12,12 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.dissector import Assembling, Joining
 from cdcwb.formats.halves import Halving
 from cdcwb.spark import source
 from tests.local import plan_of
 from tests.made import generate
 
-PARTS = {
-    Assembling: ("changes", "transactions"),
-    Halving: ("delivered", "elsewhere", "ends"),
-    Joining: ("joined",),
-}
+PARTS = ("", "changes", "transactions", "findings")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -35,12 +30,7 @@ def test_a_task_reads_its_own_splits_and_receives_no_others(
     received = []
     for split_size in (16_000, 4000):
         plan = plan_of(tmp_path / "capture", format=name, split_size=split_size)
-        for part in [
-            "",
-            "findings",
-            "unassembled",
-            *(part for kind, parts in PARTS.items() if isinstance(form, kind) for part in parts),
-        ]:
+        for part in (*PARTS, *(("elsewhere",) if isinstance(form, Halving) else ())):
             options = {"plan": plan.to_text(), "groups": "3", **({"part": part} if part else {})}
             data_source = source._source_of(name)(options)
             reader = cast(source.Reader, data_source.reader(StructType()))

@@ -39,7 +39,7 @@ from cdcwb.formats.idm_event_log.rules import missing
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
-from cdcwb.model import Kind, Problem
+from cdcwb.model import TRANSACTIONS, Kind, Problem
 from cdcwb.words import unique_names
 
 __all__ = ["IdmEventLog"]
@@ -65,7 +65,6 @@ class IdmEventLog(TableRows):
     halved: Any = None  # there are no halves of updates
 
     key_spellings = staticmethod(changes.key_spellings)
-    read_checked_rows = staticmethod(changes.read_checked_rows)
     split = staticmethod(split_log)
 
     def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
@@ -166,20 +165,30 @@ class IdmEventLog(TableRows):
         """None: the images of a row are not its columns."""
         return []
 
-    def joins(self, plan: Plan) -> bool:
+    def in_splits(self, plan: Plan) -> bool:
         """Whether record ids rise, or nearly so, or there is only one split."""
         return int(plan.facts.get("behind", changes.NEAR + 1)) <= changes.NEAR or len(plan.splits) == 1
 
-    def _read_of(self, plan: Plan, split: int) -> Read:
-        return partial(self.read, plan, split)
+    def read_changes(self, plan: Plan, split: int | None, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.idm_event_log.changes.read_changes`. Rows of a DataFrame are in the order of record
+        ids."""
+        return changes.read_changes(read, 0 if split is None else int(plan.facts["behind"]), wanted)
 
-    def read_changes(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.idm_event_log.changes.read_changes`."""
-        return changes.read_changes(self._read_of(plan, split), int(plan.facts["behind"]), wanted)
+    def read_transactions(self, _plan: Plan, _split: int | None, _wanted: Wanted, _read: Read) -> Named:
+        """None: the log has no transactions."""
+        return iter(())
 
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted) -> Named:
+    def read_checked(self, plan: Plan, split: int | None, wanted: Wanted, read: Read) -> Named:
         """See :func:`cdcwb.formats.idm_event_log.changes.read_checked`."""
-        return changes.read_checked(self._read_of(plan, split), int(plan.facts["behind"]), wanted)
+        return changes.read_checked(read, 0 if split is None else int(plan.facts["behind"]), wanted)
+
+    def merged(self, _parts: pa.Table) -> pa.RecordBatch:
+        """None."""
+        return pa.RecordBatch.from_pylist([], TRANSACTIONS)
+
+    def incomplete(self, _transactions: pa.RecordBatch) -> list[dict[str, Any]]:
+        """None."""
+        return []
 
     # --- typed columns ------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,6 @@ __all__ = [
     "keys_of_rows",
     "read_changes",
     "read_checked",
-    "read_checked_rows",
     "records_of",
     "repeated_rows",
 ]
@@ -91,14 +90,11 @@ def _hashes(texts: pa.Array) -> Ints:
     return found
 
 
-def first_rows(statement: Ints, alone: Bools, column: Ints, part: Ints | None = None) -> Ints:
-    """The rows that statements begin with, of rows by record_id: those of one statement and ``part`` have the same
-    number there; ``alone``: belongs to no other; ``column``: a number for the column of each that is not alone, else
-    -1."""
+def first_rows(statement: Ints, alone: Bools, column: Ints) -> Ints:
+    """The rows that statements begin with, of rows by record_id: those of one statement have the same number there;
+    ``alone``: belongs to no other; ``column``: a number for the column of each that is not alone, else -1."""
     begins = np.ones(len(statement), np.bool_)
     begins[1:] = alone[1:] | alone[:-1] | (statement[1:] != statement[:-1])
-    if part is not None:
-        begins[1:] |= part[1:] != part[:-1]
     return _parted(np.flatnonzero(begins), column)
 
 
@@ -174,16 +170,6 @@ def read_checked(read: Read, behind: int, wanted: Wanted) -> Named:
     for again in repeated_rows(rows for _, rows in _in_order(batches(), behind)):
         yield from (("checked", rows) for rows in (*found, again))
         found.clear()
-    yield from (("spellings", rows) for rows in spellings.firsts)
-
-
-def read_checked_rows(read: Read, wanted: Wanted) -> Named:
-    """The same of events in any order, without the problems of a record_id that an earlier row has
-    (:func:`repeated_rows`)."""
-    spellings = _Spellings()
-    for events in read(replace(wanted, columns=_CHECKED)):
-        spellings.add(events)
-        yield "checked", with_problems(events)
     yield from (("spellings", rows) for rows in spellings.firsts)
 
 
