@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,23 +63,25 @@ def test_stories_cut_at_every_record(tmp_path: Path) -> None:
 
 
 def test_an_event_log_in_no_order(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files and a DataFrame of the same rows: one task reads them in the order of their record ids."""
+    """Files and a DataFrame of the same rows: one task reads them in the order of their record ids. Rows have no bytes,
+    so none is a duplicate of another."""
     synth.generate("idm-event-log", changes=200, seed=7, to=tmp_path)
     (path,) = (file for file in sorted((tmp_path / "capture").rglob("*")) if file.suffix == ".csv")
-    header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    with path.open(encoding="utf-8", newline="") as text:
+        header, *lines = csv.reader(text)
     lines += lines[5:8]  # record ids that come again
     random.Random(3).shuffle(lines)
-    path.write_text(header + "".join(lines), encoding="utf-8")
+    with path.open("w", encoding="utf-8", newline="") as text:
+        csv.writer(text).writerows([header, *lines])
     expected = without_spark(path)
     monkeypatch.setattr(log_changes, "NEAR", 10)
     assert on_spark(cdcwb.load(path, split_size=2_000)) == expected
-    rows = spark.read.csv(str(path), header=True).repartition(3)
+    rows = spark.createDataFrame([[value or None for value in line] for line in lines], header).repartition(3)
     found, names = on_spark(cdcwb.load(rows)), ("position", "operation", "before", "after", "changed_columns")
-    for table, columns in (("changes", names), ("problems", ("code", "table"))):
+    for table, columns in (("changes", names), ("problems", ("table",))):
         one, other = ([json.loads(row) for row in rows[table]] for rows in (expected, found))
-        assert sorted(repr([row[name] for name in columns]) for row in one) == sorted(
-            repr([row[name] for name in columns]) for row in other
-        )
+        counts = (Counter(repr([row[name] for name in columns]) for row in rows) for rows in (one, other))
+        assert next(counts) == next(counts)
 
 
 @pytest.mark.parametrize("broadcast", [0, 1 << 30])
