@@ -22,17 +22,16 @@ import pyarrow.parquet as pq
 from cdcwb import model, pool
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
-from cdcwb.formats.changes import CHANGES, collected
 from cdcwb.formats.continued import Stamps, fingerprints_of
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
-from cdcwb.formats.dissector import Assembling, Format, Plan, Run, Wanted, run_here
+from cdcwb.formats.dissector import CHANGES, Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import across
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import Halving
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import announced, info_of, is_file, known
-from cdcwb.formats.summaries import counts_of
+from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import SPLIT
 from cdcwb.writing import naming, remove, scratch
 
@@ -308,9 +307,8 @@ class LocalTables:
 
     def transactions(self) -> Batches:
         """One row per transaction."""
-        crossing = (("crossing", counts_of(changes)) for changes in self._crossing(False))
-        found = chain(self._named(SplitPart("transactions", images=False)), crossing)
-        yield from collected(found, assembly_of(self._format).merged)
+        parts = [*self._rows(SplitPart("transactions", images=False)), *map(counts_of, self._crossing(False))]
+        yield summarised(_table(parts, PARTS)).select(model.TRANSACTIONS.names)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""

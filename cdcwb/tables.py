@@ -229,7 +229,7 @@ class Live(ReadingPlan, _InSession):
         sent = self._sent("transactions", images=False)
         if self._something_crosses:
             sent = sent.union(counted(self._changes_of_crossing(False), groups_of(self.facts)))
-        return merged_transactions(sent, self.format.name)
+        return merged_transactions(sent)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import Batches, joined
-from cdcwb.formats.changes import CHANGES as OF_CHANGES
+from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import Kind
 from cdcwb.words import plural
 

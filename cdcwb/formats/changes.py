@@ -1,17 +1,11 @@
-"""Assembles changes and transactions where events are read, for streams with begins and ends
-(docs/formats/gbase8s.md §6). A reader reads the headers of its split first, then decodes it once, and yields rows of
-:data:`cdcwb.model.CHANGES`. What it needs to know of other splits is in its :class:`Crossing`. An update is a change of
-the split with its first half. Transactions with records in several splits are merged from one narrow row of each
-(:data:`PARTS`).
-"""
+"""Changes from events: the halves of an update as one row, its images and masks, its problems; and what options, the
+source's rules and the end of its transaction add."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,133 +13,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.dissector import OF_CHANGES, Wanted
-from cdcwb.formats.groups import Groups, distinct, one_chunk
-from cdcwb.formats.requests import with_problems
-from cdcwb.formats.transactions import (
-    AFTER,
-    BEFORE,
-    BEGIN,
-    CHANGE,
-    COMMIT,
-    ROLLBACK,
-    UNDO,
-    Ending,
-    Run,
-    codes_of,
-    run_starts,
-)  # fmt: skip
-from cdcwb.model import ChangeSource, Completeness, Kind, Operation, Outcome, Problem
+from cdcwb.formats.groups import Groups
+from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
 
 __all__ = [
-    "CHANGES",
-    "NOTHING",
     "ONLY_ASSEMBLED",
-    "PARTS",
     "Became",
-    "Crossing",
     "Halves",
-    "Named",
-    "Read",
-    "TransactionHeaders",
     "assembled",
-    "collected",
     "ended",
-    "files_changed",
     "finished",
     "joined",
-    "merged",
-    "open_ones",
-    "read_changes",
-    "read_checked",
-    "read_transactions",
     "spliced",
     "with_columns",
 ]
 
-Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
-"""Reads the events of a split."""
-
-Named = Iterator[tuple[str, pa.RecordBatch]]
-"""Batches with their names."""
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
-"""The kinds of events that changes are made of."""
 
 ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 """Problems of changes that none of their events has. A mask is compared with both images here if they are in two
 events; if they are in one, the format has compared them."""
-
-_OF_HEADERS: Final = (
-    *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
-    *("schema_name", "table_name"),
-)
-_HEADERS: Final = pa.schema(map(model.EVENTS.field, _OF_HEADERS))
-_MICROSECONDS: Final = model.EVENTS.field("changed_at").type
-
-PARTS: Final = pa.schema(
-    [
-        ("transaction_id", pa.string()),
-        ("split", pa.int32()),
-        ("begins", pa.bool_()),
-        ("begin_position", pa.string()),
-        ("began_at", _MICROSECONDS),
-        ("user", pa.string()),
-        ("end_position", pa.string()),
-        ("ended_at", _MICROSECONDS),
-        ("commits", pa.bool_()),
-        ("rolls_back", pa.bool_()),
-        ("bytes", pa.int64()),
-        ("changes", pa.map_(pa.string(), pa.int64())),  # that begin in the split, by operation
-        ("tables", pa.list_(pa.string())),
-    ]
-)
-"""The records of a transaction in a split."""
-
-_USERS: Final = pa.schema([("transaction_id", pa.string()), ("user", pa.string())])
-
-OfTable = tuple[str, str | None, str | None]
-"""A transaction, and the schema and name of a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """What a split needs to know of others. ``open_before``: the transactions that are open at its start; ``begun``:
-    those of them whose begin is there; ``open_after``: those that are open at its end, if another split follows.
-    ``endings``: the end and the undo records that follow (positions as text, times in µs since 1970 UTC). ``before``,
-    ``after``: the last run of changes of a transaction and table before the split, and the first one after it.
-    ``read_on`` reads the events that follow the split."""
-
-    open_before: frozenset[str] = frozenset()
-    begun: frozenset[str] = frozenset()
-    open_after: frozenset[str] = frozenset()
-    endings: Mapping[str, Ending] = field(default_factory=dict)
-    before: Mapping[OfTable, Run] = field(default_factory=dict)
-    after: Mapping[OfTable, Run] = field(default_factory=dict)
-    read_on: Read | None = None
-
-    @property
-    def transactions(self) -> frozenset[str]:
-        """Those that other splits have too, or may have."""
-        return self.open_before | self.open_after
-
-
-NOTHING: Final = Crossing()
-"""No transaction crosses a border."""
-
-
-def files_changed() -> CaptureError:
-    """The error for files that are not the same in two passes over them."""
-    return CaptureError("the files changed between two passes over them; load the capture again")
-
-
-# --- headers ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,361 +50,7 @@ class Halves:
     alone: Bools
     earlier: Bools
     ordered: bool = True
-    later: Sequence[OfTable] = ()
-
-
-class TransactionHeaders:
-    """The headers of the transactions of a split. ``kind``: codes of kinds; ``number``: the index of their transaction
-    in ``names``; ``change``: the events of changes."""
-
-    def __init__(self, events: pa.Table, crossing: Crossing = NOTHING) -> None:
-        self.events = events.filter(pc.is_valid(events["transaction_id"])).combine_chunks()
-        self.crossing = crossing
-        named = self.column("transaction_id").dictionary_encode()
-        self.names: pa.Array = named.dictionary
-        self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        self.kind = codes_of(self.column("kind"))
-        self.change = np.flatnonzero(self.kind >= CHANGE)
-
-    @classmethod
-    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> TransactionHeaders:
-        """Those of a split."""
-        batches = read(replace(wanted, images=False, columns=frozenset(_OF_HEADERS)))
-        rows = [batch.select(list(_OF_HEADERS)) for batch in batches]
-        return cls(pa.Table.from_batches(rows, _HEADERS), crossing)
-
-    def column(self, name: str) -> pa.Array:
-        """One of their columns."""
-        return one_chunk(self.events[name])
-
-    def have(self, kind: int) -> Bools:
-        """Whether each transaction has a record of this kind."""
-        found: Bools = np.bincount(self.number[self.kind == kind], minlength=len(self.names)) > 0
-        return found
-
-    def row(self, *kinds: int, last: bool = False) -> pa.Array:
-        """The first or last record of these kinds of each transaction; null for none."""
-        rows = np.flatnonzero(np.isin(self.kind, kinds))
-        found = np.full(len(self.names), -1, np.int64)
-        found[self.number[rows if last else rows[::-1]]] = rows if last else rows[::-1]
-        return pa.array(found, mask=found < 0)
-
-    @cached_property
-    def endings(self) -> dict[int, Ending]:
-        """How the transactions of this split continue in later ones."""
-        numbers = {name: number for number, name in enumerate(self.names.to_pylist())} if self.crossing.endings else {}
-        return {numbers[name]: ending for name, ending in self.crossing.endings.items() if name in numbers}
-
-    @cached_property
-    def tables(self) -> tuple[Ints, list[tuple[str | None, str | None]]]:
-        """The number of the table of each change event, and the tables."""
-        coded = [self.column(name).take(pa.array(self.change)) for name in ("schema_name", "table_name")]
-        schema, table = (pc.dictionary_encode(one, null_encoding="encode") for one in coded)
-        both = schema.indices.to_numpy().astype(np.int64) * max(1, len(table.dictionary)) + table.indices.to_numpy()
-        numbers, index = np.unique(both, return_inverse=True)
-        texts = [one.dictionary.to_pylist() for one in (schema, table)]
-        pairs = (divmod(number, max(1, len(texts[1]))) for number in numbers.tolist())
-        return index.reshape(-1), [(texts[0][one], texts[1][two]) for one, two in pairs]
-
-    @cached_property
-    def halves(self) -> Halves:
-        """The halves of a run (:class:`cdcwb.formats.transactions.Run`) are paired from its start; in a run of odd
-        length that begins with an after half the first one remains alone. A run may begin in an earlier split and end
-        in a later one."""
-        table, tables = self.tables
-        count = len(self.change)
-        group = self.number[self.change] * max(1, len(tables)) + table
-        order = np.argsort(group, kind="stable")
-        kind, of = self.kind[self.change][order], group[order]
-        begin = run_starts(kind, of[None, :])
-        sizes = np.diff(begin, append=count)
-        earlier, later = self._continued(kind, of, begin, sizes)
-        run, total = np.repeat(np.arange(len(begin)), sizes), earlier + sizes + later
-        skipped = (((kind[begin] == AFTER) ^ (earlier % 2 == 1)) & (total % 2 == 1)).astype(np.int64)
-        place = np.arange(count) - (begin - earlier + skipped)[run]
-        is_half = kind != CHANGE
-        first = is_half & (place >= 0) & (place % 2 == 0) & (place + 1 < (total - skipped)[run])
-        second = is_half & (place >= 0) & (place % 2 == 1)
-        at = np.flatnonzero(first)
-        waits = at == (begin + sizes - 1)[run[at]]
-        names = self.names.to_pylist() if waits.any() else []
-        others = [(names[one // len(tables)], *tables[one % len(tables)]) for one in of[at[waits]].tolist()]
-        partner = np.full(count + len(others), -1, np.int64)
-        alone, is_second = np.zeros((2, len(partner)), np.bool_)
-        one, two = order[at], order[np.minimum(at + 1, count - 1)]
-        two[waits] = count + np.arange(len(others))
-        partner[one], partner[two] = two, one
-        alone[order] = is_half & ~first & ~second
-        is_second[order] = second & (np.arange(count) == begin[run])
-        return Halves(partner, alone, is_second, later=others)
-
-    def _continued(self, kind: Ints, group: Ints, begin: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """For each run the number of its halves in earlier and in later splits. ``kind`` and ``group`` are those of the
-        changes by group, ``begin`` and ``sizes`` those of runs."""
-        both = np.zeros((2, len(begin)), np.int64)
-        if not self.crossing.before and not self.crossing.after:
-            return both[0], both[1]
-        numbers = {name: number for number, name in enumerate(self.names.to_pylist())}
-        of_table = {label: code for code, label in enumerate(self.tables[1])}
-        for side, known in enumerate((self.crossing.before, self.crossing.after)):
-            for (name, schema, label), beside in known.items():
-                code = of_table.get((schema, label))
-                if name not in numbers or code is None or beside.kind == CHANGE:
-                    continue
-                of = numbers[name] * len(of_table) + code
-                at = int(np.searchsorted(group, of) if side == 0 else np.searchsorted(group, of, side="right") - 1)
-                if 0 <= at < len(group) and group[at] == of and {int(kind[at]), beside.kind} == {BEFORE, AFTER}:
-                    both[side, np.searchsorted(begin, at, side="right") - 1] = beside.number
-        return both[0], both[1]
-
-    def outcomes(self) -> Ints:
-        """The outcome of each transaction, as an index in :data:`_OUTCOMES`."""
-        begins, commits, rolls_back = (self.have(kind) for kind in (BEGIN, COMMIT, ROLLBACK))
-        for number, ending in self.endings.items():
-            commits[number] |= ending.kind == COMMIT
-            rolls_back[number] |= ending.kind == ROLLBACK
-        if self.crossing.open_before:
-            begins |= np.array([name in self.crossing.begun for name in self.names.to_pylist()], np.bool_)
-        return _outcome(begins, commits, rolls_back)
-
-    def undo(self) -> pa.Array:
-        """For each change the lowest position of the undo records of its transaction that follow it; null for none."""
-        beyond_end = [number for number, ending in self.endings.items() if ending.undo is not None]
-        wanted = np.union1d(self.number[self.kind == UNDO], np.array(beyond_end, np.int64))
-        some = np.flatnonzero(np.isin(self.number, wanted))
-        if not len(some):
-            return pa.nulls(len(self.change), pa.string())
-        some = some[np.argsort(self.number[some], kind="stable")]
-        later = [self.endings.get(number, Ending()).undo for number in wanted.tolist()]
-        positions = pa.concat_arrays([self.column("position").take(pa.array(some)), pa.array(later, pa.string())])
-        ranks = pc.rank(positions, tiebreaker="dense").to_numpy().astype(np.int64)
-        never = len(positions) + 1
-        ranks[as_array(positions.is_null())] = never
-        ranks[: len(some)][self.kind[some] != UNDO] = never
-        starts = np.flatnonzero(np.diff(self.number[some], prepend=-1))
-        lowest = np.full(len(self.number), never, np.int64)  # of the undo records that follow each record
-        parts = zip(
-            np.split(some, starts[1:]), np.split(ranks[: len(some)], starts[1:]), ranks[len(some) :], strict=True
-        )
-        for mine, rank, least in parts:
-            lowest[mine] = np.minimum.accumulate(np.append(rank, least)[::-1])[::-1][1:]
-        of_rank = np.full(never + 1, -1, np.int64)
-        of_rank[ranks] = np.arange(len(ranks))
-        of_rank[never] = -1
-        found = of_rank[lowest[self.change]]
-        return positions.take(pa.array(found, mask=found < 0))
-
-
-_OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN))
-
-
-def _outcome(begins: Bools, commits: Bools, rolls_back: Bools) -> Ints:
-    """The outcome of transactions with these records, as an index in :data:`_OUTCOMES`."""
-    found: Ints = np.select([begins & commits, begins & rolls_back], [0, 1], 2)
-    return found
-
-
-def _locations(events: pa.RecordBatch) -> Ints:
-    """A number for the location of each event."""
-    index, offset = (events[name].to_numpy().astype(np.int64) for name in ("file_index", "offset"))
-    found: Ints = (index << 44) + offset
-    return found
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
-    """The changes that begin in a split, in the order of the last of their records, as batches of
-    :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = TransactionHeaders.read(read, wanted, crossing)
-    if not len(headers.change):
-        return
-    halves, became = headers.halves, Became.of(headers)
-    locations = _locations(headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0])
-    needed = replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))
-    first = 0  # of the changes that are decoded next
-    waiting: pa.RecordBatch | None = None
-    places = np.empty(0, np.int64)
-    for rows in itertools.chain(read(needed), [None], _later_halves(headers, needed)):
-        if rows is None:  # the end of the split
-            if first != len(locations):
-                raise files_changed()
-            continue
-        end = first + rows.num_rows
-        if first < len(locations) and not np.array_equal(_locations(rows), locations[first:end]):
-            raise files_changed()
-        places = np.append(places, np.arange(first, end))
-        rows = rows if waiting is None else joined(waiting, rows)
-        partner = halves.partner[places]
-        done = np.flatnonzero((partner < places) & ~halves.earlier[places])
-        if len(done):
-            other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
-            yield assembled(rows, done, other, halves, became, places[done])
-        waits = np.flatnonzero(partner >= end)
-        waiting, places, first = rows.take(pa.array(waits)), places[waits], end
-
-
-def _later_halves(headers: TransactionHeaders, needed: Wanted) -> Iterator[pa.RecordBatch]:
-    """The halves in later splits that belong to those of this one, in order: the next change of their transaction
-    and table."""
-    wanted = {key: number for number, key in enumerate(headers.halves.later)}
-    if not wanted:
-        return
-    assert headers.crossing.read_on is not None
-    found: dict[int, pa.RecordBatch] = {}
-    for rows in headers.crossing.read_on(replace(needed, transactions=frozenset(key[0] for key in wanted))):
-        keys = zip(*(rows[name].to_pylist() for name in ("transaction_id", "schema_name", "table_name")), strict=True)
-        for row, key in enumerate(keys):
-            number = wanted.pop(key, None)
-            if number is not None:
-                found[number] = rows.slice(row, 1)
-        if not wanted:
-            break
-    else:
-        raise files_changed()
-    yield from pa.Table.from_batches([found[number] for number in sorted(found)]).combine_chunks().to_batches()
-
-
-def read_transactions(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
-    """``transactions``: those of a split that are in no other one, in the order of their first records, as a batch of
-    :data:`cdcwb.model.TRANSACTIONS`; and of the others, ``crossing``, their :data:`PARTS`."""
-    yield from _divided(_parts(TransactionHeaders.read(read, wanted, crossing), split, _users(read, wanted)), crossing)
-
-
-def _divided(parts: pa.RecordBatch, crossing: Crossing) -> Named:
-    """The transactions of a split: ``transactions`` that are in no other one, and the parts of the others."""
-    crosses = pc.is_in(parts["transaction_id"], pa.array(sorted(crossing.transactions), pa.string()))
-    yield "transactions", merged(pa.Table.from_batches([parts.filter(pc.invert(crosses))]))
-    if pc.any(crosses).as_py():
-        yield "crossing", parts.filter(crosses)
-
-
-def _users(read: Read, wanted: Wanted) -> pa.Table:
-    """The columns transaction_id and user of the begins in a split."""
-    kinds, columns = frozenset([str(Kind.BEGIN)]), frozenset(["transaction_id", "headers"])
-    parts = [
-        pa.RecordBatch.from_arrays(
-            [batch["transaction_id"], pc.map_lookup(batch["headers"], "user_id", "first")], schema=_USERS
-        )
-        for batch in read(replace(wanted, images=False, kinds=kinds, columns=columns))
-    ]
-    return pa.Table.from_batches(parts, _USERS).combine_chunks()
-
-
-def _parts(headers: TransactionHeaders, split: int, users: pa.Table | None = None) -> pa.RecordBatch:
-    """The rows of :data:`PARTS` of a split."""
-    count, halves, change = len(headers.names), headers.halves, headers.change
-    begin, end = headers.row(BEGIN), headers.row(COMMIT, ROLLBACK, last=True)
-    position, time = headers.column("position"), headers.column("changed_at")
-    user = pa.nulls(count, pa.string())
-    if users is not None:
-        user = one_chunk(users["user"]).take(pc.index_in(headers.names, one_chunk(users["transaction_id"])))
-    own = np.arange(len(change))
-    partner, earlier = halves.partner[: len(change)], halves.earlier[: len(change)]
-    is_first = ((partner < 0) | (partner > own)) & ~earlier
-    operation = headers.column("operation").take(pa.array(change))
-    known = as_array(operation.is_valid())
-    counted, named = known & is_first, known
-    operations, of_changes, times = distinct(
-        headers.number[change[counted]], operation.filter(pa.array(counted)), count
-    )
-    label = labels(*(headers.column(name).take(pa.array(change)) for name in ("schema_name", "table_name")))
-    named &= as_array(label.is_valid())
-    tables, of_tables, _ = distinct(headers.number[change[named]], label.filter(pa.array(named)), count)
-    sizes = np.bincount(headers.number, weights=headers.column("length").to_numpy(), minlength=count)
-    columns: dict[str, Any] = {
-        "transaction_id": headers.names,
-        "split": pa.repeat(split, count),
-        "begins": begin.is_valid(),
-        "begin_position": position.take(begin),
-        "began_at": time.take(begin),
-        "user": user,
-        "end_position": position.take(end),
-        "ended_at": time.take(end),
-        "commits": pa.array(headers.have(COMMIT)),
-        "rolls_back": pa.array(headers.have(ROLLBACK)),
-        "bytes": pa.array(sizes.astype(np.int64)),
-        "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(of_tables, tables),
-    }
-    return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in PARTS], schema=PARTS)
-
-
-def merged(parts: pa.Table) -> pa.RecordBatch:
-    """The transactions of all these parts (:data:`PARTS`) as a batch of :data:`cdcwb.model.TRANSACTIONS`, in the order
-    of their first parts."""
-    if not parts.num_rows:
-        return pa.RecordBatch.from_pylist([], schema=model.TRANSACTIONS)
-    parts = parts.append_column("ends", pc.or_(parts["commits"], parts["rolls_back"]))
-    groups = Groups(parts.sort_by("split") if len(pc.unique(parts["split"])) > 1 else parts)
-    begin, end = groups.row("begins"), groups.row("ends", last=True)
-    begins, commits, rolls_back = (
-        as_array(groups.some(as_array(groups.column(name)))) for name in ("begins", "commits", "rolls_back")
-    )
-    completeness = pc.if_else(end.is_valid(), str(Completeness.COMPLETE), str(Completeness.NO_END))
-    operations, of_changes, times = groups.in_lists(groups.column("changes"))
-    tables, of_tables, _ = groups.in_lists(groups.column("tables"))
-    columns: dict[str, Any] = {
-        "transaction_id": groups.names,
-        **{name: groups.column(name).take(begin) for name in ("begin_position", "began_at", "user")},
-        **{name: groups.column(name).take(end) for name in ("end_position", "ended_at")},
-        "outcome": pa.array(_OUTCOMES).take(pa.array(_outcome(begins, commits, rolls_back))),
-        "completeness": pc.if_else(pa.array(begins), completeness, str(Completeness.NO_BEGIN)),
-        "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(of_tables, tables),
-        "bytes": groups.sum(groups.column("bytes")),
-    }
-    return pa.RecordBatch.from_arrays(
-        [columns[one.name].cast(one.type) for one in model.TRANSACTIONS], schema=model.TRANSACTIONS
-    )
-
-
-def collected(found: Named, merge: Callable[[pa.Table], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All transactions of a capture, from those of its splits (:func:`read_transactions`); ``merge`` merges the parts
-    of those that are in several."""
-    parts: list[pa.RecordBatch] = []
-    for name, rows in found:
-        if name == "transactions":
-            yield rows
-        else:
-            parts.append(rows)
-    if parts:
-        yield merge(pa.Table.from_batches(parts)).select(model.TRANSACTIONS.names)
-
-
-def read_checked(read: Read, wanted: Wanted, split: int = 0, crossing: Crossing = NOTHING) -> Named:
-    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates have
-    problems; and ``transactions`` and ``crossing`` (:func:`read_transactions`) of those without begin or end."""
-    columns = None if wanted.columns is None else wanted.columns.union(_OF_HEADERS)
-    rows: list[pa.RecordBatch] = []
-    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
-        yield "checked", with_problems(batch)
-        rows.append(batch.select(list(_OF_HEADERS)))
-    headers = TransactionHeaders(pa.Table.from_batches(rows, _HEADERS), crossing)
-    halves, count = headers.halves, len(headers.change)
-    is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
-    if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
-        yield from (("changes", changes) for changes in read_changes(read, replace(wanted, images=False), crossing))
-    is_open = headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)
-    yield from _divided(_parts(headers, split).filter(pa.array(is_open)), crossing)
-
-
-def open_ones(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The transactions whose begin or end is missing, as rows of :data:`cdcwb.model.PROBLEMS`."""
-    found = []
-    for row in transactions.filter(pc.equal(transactions["outcome"], str(Outcome.OPEN))).to_pylist():
-        no_begin = row["completeness"] == Completeness.NO_BEGIN
-        code = Problem.NO_BEGIN if no_begin else Problem.OPEN_TRANSACTION
-        said = {
-            "severity": str(code.severity),
-            "code": str(code),
-            "sentence": f"the {'begin' if no_begin else 'end'} of this transaction is not in the capture",
-            "transaction_id": row["transaction_id"],
-            "table": row["tables"][0] if len(row["tables"]) == 1 else None,
-        }
-        found.append(said)
-    return found
+    later: Sequence[tuple[str, str | None, str | None]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,19 +62,6 @@ class Became:
     commit_position: pa.Array
     committed_at: pa.Array
     undo: pa.Array
-
-    @classmethod
-    def of(cls, headers: TransactionHeaders) -> Became:
-        """For the changes among headers."""
-        number, commit = headers.number[headers.change], headers.row(COMMIT, last=True)
-        position, time = (headers.column(name).take(commit) for name in ("position", "changed_at"))
-        commits = {n: ending for n, ending in headers.endings.items() if ending.kind == COMMIT}
-        if commits:
-            at = np.array(list(commits))
-            position = spliced(position, at, pa.array([one.position for one in commits.values()], pa.string()))
-            time = spliced(time, at, pa.array([one.time for one in commits.values()], pa.int64()))
-        outcome = pa.array(_OUTCOMES).take(pa.array(headers.outcomes()[number]))
-        return cls(outcome, position.take(pa.array(number)), time.take(pa.array(number)), headers.undo())
 
     @classmethod
     def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:

@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
-from cdcwb.formats.changes import CHANGES, Became, Halves, Named, Read, assembled, ended, finished, joined
+from cdcwb.formats.changes import Became, Halves, assembled, ended, finished, joined
 from cdcwb.formats.clock import of_sequences
-from cdcwb.formats.dissector import EVERYTHING, OF_CHANGES, Assembling, Format, Wanted
+from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, Halved, Halving, elsewhere, halved_of, partners
 from cdcwb.formats.moments import MICROSECONDS
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.sequences import sequence_times
-from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, incomplete, read_parts, records_of, summarised
+from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
 from cdcwb.model import Kind
 
 __all__ = [
@@ -227,9 +227,6 @@ class Delivered:
     form: Format
     ends: Sequence[pa.RecordBatch] = ()
 
-    merged = staticmethod(summarised)
-    incomplete = staticmethod(incomplete)
-
     def in_splits(self, _plan: Any) -> bool:
         """Always."""
         return True
@@ -242,9 +239,9 @@ class Delivered:
             return read_delivered(read, wanted, halved)
         return with_ends(read, wanted, self.ends, halved)
 
-    def read_transactions(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Named:
-        """The parts of all transactions, since each may be in other splits."""
-        return (("crossing", rows) for rows in read_parts(read, wanted, halved_of(self.form, plan, split)))
+    def read_transactions(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Batches:
+        """See :func:`cdcwb.formats.summaries.read_parts`."""
+        return read_parts(read, wanted, halved_of(self.form, plan, split))
 
     def read_checked(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Named:
         """Besides events, halves of updates and transactions with problems: the halves of updates at positions that
@@ -265,7 +262,7 @@ class Delivered:
                 yield from (("changes", rows) for rows in pairs.add(events.filter(pc.is_in(events["kind"], kinds))))
         yield from (("changes", rows) for rows in pairs.end())
         if not isinstance(self.form, Halving):
-            yield from (("crossing", rows) for rows in read_parts(lambda _: iter(narrow), wanted, halved))
+            yield from (("transactions", rows) for rows in read_parts(lambda _: iter(narrow), wanted, halved))
         yield from (("sequences", rows) for rows in of_sequences(narrow).to_batches())
 
 

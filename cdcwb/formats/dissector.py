@@ -22,6 +22,7 @@ from cdcwb.formats.source import allow_inflation
 from cdcwb.model import EVENTS, PROBLEMS, TABLE_VERSIONS, Kind, Problem
 
 __all__ = [
+    "CHANGES",
     "EVERYTHING",
     "FORMATS",
     "OF_CHANGES",
@@ -31,12 +32,14 @@ __all__ = [
     "Field",
     "Format",
     "Inspection",
+    "Named",
     "Pairing",
     "Plan",
     "PlanText",
     "Portion",
     "Portioning",
     "Provenance",
+    "Read",
     "Recognition",
     "RowFormat",
     "Run",
@@ -171,6 +174,15 @@ class Wanted:
         table, schema = row["table_name"], row["schema_name"]
         return table in self.tables or f"{schema}.{table}" in self.tables
 
+
+Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
+"""Reads the events of a split."""
+
+Named = Iterator[tuple[str, pa.RecordBatch]]
+"""Batches with their names."""
+
+CHANGES: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
+"""The kinds of events that changes are made of."""
 
 OF_CHANGES: Final = tuple(name for name in EVENTS.names if name != "raw")
 """The columns of events for changes: all except the bytes, which are most of a record."""
@@ -445,31 +457,18 @@ class Assembling(Protocol):
         """Whether splits can be read separately; otherwise all events are read together."""
         ...
 
-    def read_changes(self, plan: Any, split: Any, wanted: Wanted, read: Any) -> Iterator[pa.RecordBatch]:
+    def read_changes(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
         ...
 
-    def read_transactions(
-        self, plan: Any, split: Any, wanted: Wanted, read: Any
-    ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """``transactions``: those of a split that no other one has, as batches of :data:`cdcwb.model.TRANSACTIONS`;
-        and ``crossing``: the parts of the others in this split, in a schema of the format."""
+    def read_transactions(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
+        """The parts of transactions in a split, as batches of :data:`cdcwb.formats.summaries.PARTS`."""
         ...
 
-    def read_checked(self, plan: Any, split: Any, wanted: Wanted, read: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def read_checked(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Named:
         """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
-        none of their events has; ``transactions``, as :meth:`merged` returns them, and ``crossing``, all those that
-        may be incomplete; and rows that are compared with those of other splits
-        (:func:`cdcwb.formats.findings.key_of`)."""
-        ...
-
-    def merged(self, parts: pa.Table) -> pa.RecordBatch:
-        """The transactions of the parts ``crossing`` of all splits: the columns of :data:`cdcwb.model.TRANSACTIONS`,
-        and others of the format."""
-        ...
-
-    def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
-        """The transactions without begin or end among these, as rows of :data:`cdcwb.model.PROBLEMS`."""
+        none of their events has; ``transactions``, the parts of those that may be incomplete; and rows that are
+        compared with those of other splits (:func:`cdcwb.formats.findings.key_of`)."""
         ...
 
 

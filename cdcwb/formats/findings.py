@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read
+from cdcwb.formats.changes import ONLY_ASSEMBLED
 from cdcwb.formats.clock import frozen_times, merged
 from cdcwb.formats.delivered import ELSEWHERE, HalvesJoiner, assembly_of
-from cdcwb.formats.dissector import Format, Wanted
+from cdcwb.formats.dissector import Format, Named, Read, Wanted
 from cdcwb.formats.halves import Halved
 from cdcwb.formats.requests import problem_rows
+from cdcwb.formats.summaries import incomplete, summarised
 
 __all__ = ["PROBLEMS", "across", "find", "key_of"]
 
@@ -32,7 +33,6 @@ _OF_EVENTS: Final = (
 _KEYS: Final = {
     PROBLEMS: None,
     ELSEWHERE: "position",
-    "transactions": None,
     "sequences": "moment",
     "spellings": "table_name",
 }
@@ -47,21 +47,19 @@ def key_of(name: str) -> str | None:
 def find(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted) -> Named:
     """The findings of a split by name: :data:`PROBLEMS`, or rows that have to be compared (:func:`key_of`). ``read``
     reads its events; ``split`` is None for those of a DataFrame."""
-    assembly = assembly_of(form)
-    for name, rows in assembly.read_checked(plan, split, replace(wanted, columns=frozenset(_OF_EVENTS)), read):
+    needed = replace(wanted, columns=frozenset(_OF_EVENTS))
+    for name, rows in assembly_of(form).read_checked(plan, split, needed, read):
         if name == "checked":
             yield PROBLEMS, problem_rows(rows)
         elif name == "changes":
             yield PROBLEMS, problem_rows(rows, ONLY_ASSEMBLED)
-        elif name == "transactions":
-            yield PROBLEMS, pa.RecordBatch.from_pylist(assembly.incomplete(rows), model.PROBLEMS)
         else:
             yield name, rows
 
 
 def across(form: Format, found: Named) -> Iterator[pa.RecordBatch]:
     """All problems, from the findings of splits, as batches of :data:`cdcwb.model.PROBLEMS`."""
-    assembly, pairs = assembly_of(form), HalvesJoiner(Halved())
+    pairs = HalvesJoiner(Halved())
     others: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     for name, rows in found:
         if name == PROBLEMS:
@@ -72,8 +70,8 @@ def across(form: Format, found: Named) -> Iterator[pa.RecordBatch]:
             others[name].append(rows)
     yield from (problem_rows(changes, ONLY_ASSEMBLED) for changes in pairs.end())
     tables = {name: pa.Table.from_batches(rows) for name, rows in others.items()}
-    rows = assembly.incomplete(assembly.merged(tables["crossing"])) if "crossing" in tables else []
+    rows = incomplete(summarised(tables["transactions"])) if "transactions" in tables else []
     rows += frozen_times(merged(tables["sequences"])) if "sequences" in tables else []
     yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
     if "spellings" in tables:
-        yield problem_rows(assembly.key_spellings(tables["spellings"]))  # type: ignore[attr-defined]
+        yield problem_rows(cast(Any, form).key_spellings(tables["spellings"]))

@@ -63,16 +63,6 @@ class Groups:
         """Some columns of the records."""
         return self._records.select(names)
 
-    def row(self, name: str, last: bool = False) -> pa.Array:
-        """The first, or last, of its records in which a column is true; null for none."""
-        rows = as_array(self.column(name))
-        count = len(rows)
-        if last:
-            found = np.maximum.reduceat(np.where(rows, np.arange(count), -1), self._starts)
-        else:
-            found = np.minimum.reduceat(np.where(rows, np.arange(count), count), self._starts)
-        return pa.array(found, mask=(found < 0) | (found == count))
-
     def are(self, *kinds: str) -> Bools:
         """A mask of records of these kinds."""
         return as_array(pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds])))
@@ -99,8 +89,26 @@ class Groups:
         row_of[rank - 1] = np.arange(len(values))
         return values.take(pa.array(row_of[np.minimum.reduceat(rank, self._starts) - 1]))
 
-    def distinct(self, texts: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
-        """See :func:`distinct`."""
+    def lists(self, texts: pa.Array) -> pa.Array:
+        """Its distinct texts, or those of its lists, in name order, as lists."""
+        found, offsets, _ = self._distinct(texts)
+        return pa.ListArray.from_arrays(offsets, found)
+
+    def counts(self, texts: pa.Array) -> pa.Array:
+        """Its distinct texts in name order with the count of each, or the keys of its maps with the sum of each."""
+        found, offsets, counts = self._distinct(texts)
+        return pa.MapArray.from_arrays(offsets, found, pa.array(counts))
+
+    def _distinct(self, texts: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
+        if pa.types.is_list(texts.type) or pa.types.is_map(texts.type):
+            number, items = (
+                self._number[pc.list_parent_indices(_listed(texts)).to_numpy()],
+                pc.list_flatten(_listed(texts)),
+            )
+            if pa.types.is_map(texts.type):
+                keys, values = items.flatten()
+                return distinct(number, keys, len(self), values.to_numpy(zero_copy_only=False))
+            return distinct(number, items, len(self))
         known = as_array(pc.is_valid(texts))
         return distinct(self._number[known], texts.filter(pa.array(known)), len(self))
 
@@ -116,16 +124,6 @@ class Groups:
         offsets = np.searchsorted(of[first], np.arange(len(self) + 1))
         both = pa.StructArray.from_arrays([pa.array(numbers[first]), pa.array(numbers[ends])], fields=list(RANGE))
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), both)
-
-    def in_lists(self, lists: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
-        """The distinct texts of its lists, or keys of its maps, in name order, as texts and offsets; and the count of
-        each, or the sum of its values."""
-        number = self._number[pc.list_parent_indices(_listed(lists)).to_numpy()]
-        items = pc.list_flatten(_listed(lists))
-        if pa.types.is_map(lists.type):
-            keys, values = items.flatten()
-            return distinct(number, keys, len(self), values.to_numpy(zero_copy_only=False))
-        return distinct(number, items, len(self))
 
     def numbers(self, ranges: pa.Array) -> tuple[Ints, Ints, Ints]:
         """The number of distinct numbers of its ranges, the lowest and the highest (0: none)."""

@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.changes import Named, Read, finished
+from cdcwb.formats.changes import finished
 from cdcwb.formats.delivered import HERE, assembly_of, read_elsewhere, read_ends_here
-from cdcwb.formats.dissector import Format, Plan, Wanted
+from cdcwb.formats.dissector import Format, Named, Plan, Read, Wanted
 from cdcwb.formats.findings import find
 from cdcwb.formats.halves import halved_of
+from cdcwb.formats.summaries import PARTS
 
 __all__ = ["SplitPart"]
 
-_SCHEMAS: Final = {"changes": model.CHANGES, "transactions": model.TRANSACTIONS, "ends_here": HERE}
+_SCHEMAS: Final = {"changes": model.CHANGES, "transactions": PARTS, "ends_here": HERE}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
 
 
@@ -29,7 +30,8 @@ class SplitPart:
     """What is read of a split. ``name``:
 
     - ``events``, or ``columns`` of them (None: all);
-    - the ``changes`` that begin in it, its ``transactions``, or its ``findings`` (:mod:`cdcwb.formats.findings`);
+    - the ``changes`` that begin in it, the parts of its ``transactions``, or its ``findings``
+      (:mod:`cdcwb.formats.findings`);
     - the halves of updates whose other half may be ``elsewhere``, or all transactions with their ``ends_here``
       (:mod:`cdcwb.formats.delivered`).
 
@@ -59,13 +61,13 @@ class SplitPart:
         events = partial(_checked, read) if stops else read
         if self.name == "findings":
             return find(form, plan, split, events, wanted)
-        if self.name == "transactions":
-            return assembly_of(form).read_transactions(plan, split, wanted, events)
         if self.name == "changes":
             changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
             batches: Iterator[pa.RecordBatch] = (
                 finished(batch, self.keys, form.compressed_updates) for batch in changes
             )
+        elif self.name == "transactions":
+            batches = assembly_of(form).read_transactions(plan, split, wanted, events)
         elif self.name == "ends_here":
             batches = read_ends_here(events, wanted, split or 0, halved_of(form, plan, split))
         elif self.name == "elsewhere":

@@ -41,8 +41,8 @@ from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 if TYPE_CHECKING:
-    from cdcwb.formats.changes import Crossing, Named, Read
-    from cdcwb.formats.transactions import Ending
+    from cdcwb.formats.dissector import Named, Read
+    from cdcwb.formats.transactions import Crossing, Ending
 
 __all__ = [
     "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "RecordFormat", "Scan",
@@ -498,15 +498,13 @@ class RecordFormat(BaseFormat):
 
     def crossing(self, plan: Plan, split: int) -> Crossing:
         """What a split needs to know of others, from the border in its state."""
-        from cdcwb.formats.changes import Crossing
+        from cdcwb.formats.transactions import Crossing
 
         border = plan.splits[split].state.border
         after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
         label = cache(partial(self.label, plan))
         return Crossing(
-            frozenset(border.open_before.values()),
             border.begun,
-            frozenset(after.values()),
             {name: self.ending(one) for name, one in border.endings.items()},
             {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
             {(after[key], *label(table)): run for (key, table), run in border.after.items()},
@@ -520,34 +518,22 @@ class RecordFormat(BaseFormat):
         return True
 
     def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.changes.read_changes`."""
-        from cdcwb.formats.changes import read_changes
+        """See :func:`cdcwb.formats.transactions.read_changes`."""
+        from cdcwb.formats.transactions import read_changes
 
         return read_changes(read, wanted, self.crossing(plan, split))
 
-    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
-        """See :func:`cdcwb.formats.changes.read_transactions`."""
-        from cdcwb.formats.changes import read_transactions
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
+        """See :func:`cdcwb.formats.transactions.read_transactions`."""
+        from cdcwb.formats.transactions import read_transactions
 
-        return read_transactions(read, wanted, split, self.crossing(plan, split))
+        return read_transactions(read, wanted, self.crossing(plan, split))
 
     def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
-        """See :func:`cdcwb.formats.changes.read_checked`."""
-        from cdcwb.formats.changes import read_checked
+        """See :func:`cdcwb.formats.transactions.read_checked`."""
+        from cdcwb.formats.transactions import read_checked
 
-        return read_checked(read, wanted, split, self.crossing(plan, split))
-
-    def merged(self, parts: pa.Table) -> pa.RecordBatch:
-        """See :func:`cdcwb.formats.changes.merged`."""
-        from cdcwb.formats.changes import merged
-
-        return merged(parts)
-
-    def incomplete(self, transactions: pa.RecordBatch) -> list[dict[str, Any]]:
-        """See :func:`cdcwb.formats.changes.open_ones`."""
-        from cdcwb.formats.changes import open_ones
-
-        return open_ones(transactions)
+        return read_checked(read, wanted, self.crossing(plan, split))
 
     # --- one record ---------------------------------------------------------------------------------------------------
 

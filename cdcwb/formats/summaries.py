@@ -1,11 +1,11 @@
-"""Summaries of transactions of a stream of committed work, from the records of a split, and from several splits. A
-transaction may have records in many splits. Each split gives one narrow row (:data:`PARTS`); the rows of one
-transaction are merged into one (:func:`summarised`).
+"""Summaries of transactions, from the records of a split, and from several splits. A transaction may have records in
+many splits. Each split gives one narrow row (:data:`PARTS`); the rows of one transaction are merged into one
+(:func:`summarised`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels, lookup
-from cdcwb.formats.changes import CHANGES, Read
-from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.dissector import CHANGES, Read, Wanted
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
 from cdcwb.formats.moments import MICROSECONDS
@@ -30,9 +29,12 @@ __all__ = [
     "OF_PARTS",
     "PARTS",
     "SUMMARIES",
+    "counted_parts",
     "counts_of",
     "has_place",
     "incomplete",
+    "is_first",
+    "parts_of",
     "read_parts",
     "records_of",
     "summarised",
@@ -44,8 +46,8 @@ Bools = npt.NDArray[np.bool_]
 PARTS: Final = pa.schema(
     [
         ("transaction_id", pa.string()),
-        ("begin_position", pa.string()),  # the lowest position
-        ("highest", pa.string()),  # the highest
+        ("begin_position", pa.string()),  # of its begin, or the lowest
+        ("highest", pa.string()),  # the highest position
         ("commit_position", pa.string()),
         ("began_at", MICROSECONDS),  # the first time of its records
         ("ended_at", MICROSECONDS),  # the last of a change sequence, a commit record or a rollback
@@ -54,9 +56,11 @@ PARTS: Final = pa.schema(
         ("last", pa.bool_()),  # whether its last event, or its rollback, is there
         ("says_last", pa.bool_()),  # whether any event states whether it is the last
         ("begins", pa.bool_()),  # whether its first record is there; null: no record shows its place
+        ("commits", pa.bool_()),  # whether its commit is there; null: the source delivers only committed work
         ("gaps", pa.bool_()),
         ("rolls_back", pa.bool_()),
         ("rolled_back_at", pa.string()),
+        ("user", pa.string()),
         ("labels", pa.list_(pa.string())),  # the tables of all its records
         ("changes", pa.map_(pa.string(), pa.int64())),
         ("tables", pa.list_(pa.string())),  # those of its changes
@@ -83,44 +87,49 @@ _LACKS_EVENTS: Final = {
 
 
 def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
-    """The parts of transactions in a split, as a batch of :data:`PARTS`. Counts of changes exclude halves at positions
-    that other splits have too."""
+    """The parts of transactions of committed work in a split, as a batch of :data:`PARTS`. Counts of changes exclude
+    halves at positions that other splits have too."""
     records = records_of(read, wanted, (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS, halved)
     groups = Groups(records)
     if not len(groups):
         return
-    position, last = groups.column("position"), groups.column("last_in_transaction")
-    rolls_back = groups.are(Kind.ROLLBACK)
-    marks, begins = groups.are(Kind.COMMIT, Kind.ROLLBACK), pa.nulls(len(groups), pa.bool_())
+    ends, begins = groups.are(Kind.COMMIT, Kind.ROLLBACK), pa.nulls(len(groups), pa.bool_())
     if halved.consecutive:
-        marks |= has_place(groups) & as_array(pc.fill_null(last, False))
-        is_first = as_array(pc.is_in(lookup(groups.column("headers"), _PLACE), pa.array(_FIRST)))
-        begins = pc.if_else(groups.some(has_place(groups)), groups.some(is_first), begins)
-    ends = pc.coalesce(sequence_times(position)[0], groups.column("changed_at", marks))
+        ends |= has_place(groups) & as_array(pc.fill_null(groups.column("last_in_transaction"), False))
+        begins = pc.if_else(groups.some(has_place(groups)), groups.some(is_first(groups)), begins)
+    times = pc.coalesce(sequence_times(groups.column("position"))[0], groups.column("changed_at", ends))
+    numbers = groups.ranges(groups.column("event_no"))
+    yield parts_of(groups, {"begins": begins, "ended_at": groups.greatest(times), "numbers": numbers})
+
+
+def parts_of(groups: Groups, facts: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The parts of transactions from their records (:data:`OF_PARTS` without event_no, and ``counts``: whether a record
+    is counted as that of a change), with some columns in ``facts``."""
+    position, last, rolls_back = (
+        groups.column("position"),
+        groups.column("last_in_transaction"),
+        groups.are(Kind.ROLLBACK),
+    )
     label = labels(groups.column("schema_name"), groups.column("table_name"))
-    operation = groups.column("operation", as_array(groups.column("counts")))
-    counted = pc.is_valid(operation).to_numpy(zero_copy_only=False)
-    operations, offsets, times = groups.distinct(operation)
-    found: dict[str, Any] = {
-        "transaction_id": groups.names,
-        "begin_position": groups.least(position),
-        "highest": groups.greatest(position),
-        "commit_position": groups.greatest(groups.column("commit_position")),
-        "began_at": groups.least(groups.column("changed_at")),
-        "ended_at": groups.greatest(ends),
-        "bytes": groups.sum(groups.column("length")),
-        "numbers": groups.ranges(groups.column("event_no")),
-        "last": groups.some(as_array(pc.fill_null(last, False)) | rolls_back),
-        "says_last": groups.some(as_array(pc.is_valid(last))),
-        "begins": begins,
-        "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
-        "rolls_back": groups.some(rolls_back),
-        "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
-        "labels": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
-        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(pc.if_else(counted, label, _NO_TEXT)))),
-    }
-    yield pa.RecordBatch.from_arrays([found[name] for name in PARTS.names], schema=PARTS)
+    return counted_parts(
+        groups,
+        groups.column("operation", as_array(groups.column("counts"))),
+        label,
+        {
+            "begin_position": groups.least(position),
+            "highest": groups.greatest(position),
+            "commit_position": groups.greatest(groups.column("commit_position")),
+            "began_at": groups.least(groups.column("changed_at")),
+            "bytes": groups.sum(groups.column("length")),
+            "last": groups.some(as_array(pc.fill_null(last, False)) | rolls_back),
+            "says_last": groups.some(as_array(pc.is_valid(last))),
+            "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
+            "rolls_back": groups.some(rolls_back),
+            "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
+            "labels": groups.lists(label),
+            **facts,
+        },
+    )
 
 
 def counts_of(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -129,20 +138,30 @@ def counts_of(changes: pa.RecordBatch) -> pa.RecordBatch:
     groups = Groups(pa.Table.from_batches([rows.select(["transaction_id", "operation", "schema_name", "table_name"])]))
     if not len(groups):
         return pa.RecordBatch.from_pylist([], PARTS)
-    operations, offsets, times = groups.distinct(groups.column("operation"))
     label = labels(groups.column("schema_name"), groups.column("table_name"))
-    found: dict[str, Any] = {
-        "transaction_id": groups.names,
-        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(*_swapped(groups.distinct(label))),
-    }
-    columns = [found.get(one.name, pa.nulls(len(groups), one.type)) for one in PARTS]
+    return counted_parts(groups, groups.column("operation"), label, {})
+
+
+def counted_parts(
+    groups: Groups, operation: pa.Array, label: pa.Array, facts: Mapping[str, pa.Array]
+) -> pa.RecordBatch:
+    """Parts with these facts, and the numbers of changes by ``operation`` (null: not counted) and their tables."""
+    tables = groups.lists(pc.if_else(operation.is_valid(), label, _NO_TEXT))
+    found = {"transaction_id": groups.names, "changes": groups.counts(operation), "tables": tables, **facts}
+    columns = [
+        found[one.name].cast(one.type) if one.name in found else pa.nulls(len(groups), one.type) for one in PARTS
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=PARTS)
 
 
 def has_place(groups: Groups) -> Bools:
     """Whether records show their place in the transaction, by the header TransInd."""
     return as_array(lookup(groups.column("headers"), _PLACE).is_valid())
+
+
+def is_first(groups: Groups) -> Bools:
+    """Whether records show that they are the first of their transaction."""
+    return as_array(pc.is_in(lookup(groups.column("headers"), _PLACE), pa.array(_FIRST)))
 
 
 SUMMARIES: Final = pa.schema(
@@ -161,16 +180,19 @@ SUMMARIES: Final = pa.schema(
 
 def summarised(parts: pa.Table) -> pa.RecordBatch:
     """All parts (:data:`PARTS`) of transactions as a batch of :data:`SUMMARIES`. A transaction is complete if its first
-    and last events and all between them are there: by Qlik's event numbers, or by GoldenGate's TransInd. Without
-    evidence it is unknown.
+    and last events and all between them are there: by its begin and its end, by Qlik's event numbers, or by
+    GoldenGate's TransInd. Without evidence it is unknown. Where a source delivers more than committed work, one without
+    its begin or end is open.
     """
     groups = Groups(parts)
-    count = len(groups)
-    if not count:
+    if not len(groups):
         return pa.RecordBatch.from_pylist([], schema=SUMMARIES)
-    last, says_last, gaps, rolls_back = (
-        as_array(groups.some(as_array(pc.fill_null(groups.column(name), False))))
-        for name in ("last", "says_last", "gaps", "rolls_back")
+    last, says_last, gaps, rolls_back, commits, delivers = (
+        as_array(groups.some(as_array(pc.fill_null(values, False))))
+        for values in (
+            *(groups.column(name) for name in ("last", "says_last", "gaps", "rolls_back", "commits")),
+            groups.column("commits").is_null(),
+        )
     )
     begins = groups.greatest(groups.column("begins").cast(pa.int8())).cast(pa.bool_())
     seen, lowest, highest = groups.numbers(groups.column("numbers"))
@@ -184,8 +206,12 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
         (lacks, Completeness.GAPS),
     )
     completeness = np.select([rows for rows, _ in steps], [str(one) for _, one in steps], str(Completeness.COMPLETE))
+    is_open = ~delivers & (without_begin | ~(commits | rolls_back))
+    is_rolled_back = rolls_back & (delivers | ~commits)
+    outcome = np.select(
+        [is_open, is_rolled_back], [str(Outcome.OPEN), str(Outcome.ROLLED_BACK)], str(Outcome.COMMITTED)
+    )
     at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), _NO_TEXT)
-    operations, offsets, times = groups.in_lists(groups.column("changes"))
     unnumbered = seen == 0
     found: dict[str, Any] = {
         "transaction_id": groups.names,
@@ -195,13 +221,13 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
         ),
         "began_at": groups.least(groups.column("began_at")),
         "ended_at": groups.greatest(groups.column("ended_at")),
-        "outcome": pc.if_else(pa.array(rolls_back), str(Outcome.ROLLED_BACK), str(Outcome.COMMITTED)),
+        "outcome": pa.array(outcome.tolist(), pa.string()),
         "completeness": pa.array(completeness.tolist(), pa.string()),
-        "changes": pa.MapArray.from_arrays(offsets, operations, pa.array(times)),
-        "tables": pa.ListArray.from_arrays(*_swapped(groups.in_lists(groups.column("tables")))),
+        "changes": groups.counts(groups.column("changes")),
+        "tables": groups.lists(groups.column("tables")),
         "bytes": groups.sum(groups.column("bytes")),
-        "user": pa.nulls(count, pa.string()),
-        "labels": pa.ListArray.from_arrays(*_swapped(groups.in_lists(groups.column("labels")))),
+        "user": groups.least(groups.column("user")),
+        "labels": groups.lists(groups.column("labels")),
         "numbers_seen": pa.array(seen),
         "lowest_number": pa.array(lowest, mask=unnumbered),
         "highest_number": pa.array(highest, mask=unnumbered),
@@ -224,7 +250,7 @@ def incomplete(summaries: pa.RecordBatch) -> list[dict[str, Any]]:
                 {
                     "severity": str(Problem(code).severity),
                     "code": code,
-                    "sentence": "; ".join(told),
+                    "sentence": told[0] if row["outcome"] == Outcome.OPEN else "; ".join(told),
                     "transaction_id": row["transaction_id"],
                     "table": row["labels"][0] if len(row["labels"]) == 1 else None,
                 }
@@ -268,7 +294,3 @@ def records_of(read: Read, wanted: Wanted, columns: tuple[str, ...], halved: Hal
         counts[at[(partner >= 0) & as_array(pc.equal(one_chunk(records["kind"]), str(Kind.BEFORE)))[at]]] = False
     records = records.append_column("counts", pa.array(counts))
     return records.filter(pc.is_valid(records["transaction_id"]))
-
-
-def _swapped(found: tuple[pa.Array, pa.Array, Ints]) -> tuple[pa.Array, pa.Array]:
-    return found[1], found[0]

@@ -24,48 +24,25 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels, lookup
-from cdcwb.formats.changes import CHANGES, Became, Named, Read, TransactionHeaders, assembled, spliced, with_columns
-from cdcwb.formats.dissector import OF_CHANGES, Wanted
+from cdcwb.formats.changes import Became, assembled, spliced, with_columns
+from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.records import Plan, RecordFormat
 from cdcwb.formats.requests import having, select, with_problems, without
-from cdcwb.formats.transactions import AFTER
-from cdcwb.model import Completeness, Kind, Operation, Outcome, Problem
+from cdcwb.formats.summaries import PARTS, is_first, parts_of
+from cdcwb.formats.transactions import AFTER, TransactionHeaders
+from cdcwb.model import Kind, Operation, Outcome, Problem
 
-__all__ = [
-    "SUMMARIES", "TrailFormat", "incomplete", "merged", "outcomes", "read_trail_changes", "read_trail_checked",
-    "read_trail_transactions",
-]  # fmt: skip
+__all__ = ["TrailFormat", "outcomes", "read_trail_changes", "read_trail_checked", "read_trail_transactions"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-_SHOWN: Final = {
-    "is_placed": "records show their place in the transaction",
-    "begins": "its first record is there",
-    "last": "its last record, or its rollback, is there",
-    "gaps": "a gap is reported at one of its records",
-    "rolls_back": "it has a rollback",
-}
-SUMMARIES: Final = pa.schema(
-    [
-        *model.TRANSACTIONS,
-        ("labels", pa.list_(pa.string())),  # the tables of all its records
-        *(pa.field(name, pa.bool_(), metadata={"comment": meaning}) for name, meaning in _SHOWN.items()),
-    ]
-)
-"""Transactions, of a split or of a capture, with what their records show."""
 
 _OF_PARTS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "commit_position", "transaction_id"),
     *("last_in_transaction", "changed_at", "schema_name", "table_name", "headers", "problems"),
 )
 _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "change_source")
-_FIRST: Final = ("0", "3")  # TransInd of a transaction's first record
-_LACKS: Final = {
-    str(Completeness.NO_BEGIN): Problem.NO_BEGIN,
-    str(Completeness.NO_END): Problem.OPEN_TRANSACTION,
-}
 
 
 # --- windows ----------------------------------------------------------------------------------------------------------
@@ -245,43 +222,17 @@ class _Window:
         return with_columns(changes, {"outcome": outcome})
 
     def transactions(self) -> pa.RecordBatch:
-        """Its transactions, as a batch of :data:`SUMMARIES`."""
+        """The parts of its transactions (:data:`cdcwb.formats.summaries.PARTS`)."""
         events = self.events
         counts = np.zeros(events.num_rows, np.bool_)
         counts[self.change] = self.halves.partner <= np.arange(len(self.change))  # the first half does not
         records = pa.table({name: events[name] for name in _OF_PARTS}).append_column("counts", pa.array(counts))
-        records = records.filter(events["transaction_id"].is_valid())
-        if not records.num_rows:
-            return pa.RecordBatch.from_pylist([], SUMMARIES)
-        groups = Groups(records)
-        rolls_back = groups.are(Kind.ROLLBACK)
-        is_last = as_array(pc.fill_null(groups.column("last_in_transaction"), False)) | rolls_back
-        is_placed = groups.some(as_array(groups.column("last_in_transaction").is_valid()))
-        position, label = groups.column("position"), labels(groups.column("schema_name"), groups.column("table_name"))
-        operation = groups.column("operation", as_array(groups.column("counts")))
-        of_change = pc.if_else(operation.is_valid(), label, pa.scalar(None, pa.string()))
-        operations, of_changes, times = groups.distinct(operation)
-        columns = {
-            "transaction_id": groups.names,
-            "begin_position": groups.least(position),
-            "end_position": pc.coalesce(
-                groups.greatest(groups.column("commit_position")),
-                groups.greatest(groups.column("position", rolls_back)),
-                pc.if_else(is_placed, pa.scalar(None, pa.string()), groups.greatest(position)),
-            ),
-            "began_at": groups.least(groups.column("changed_at")),
-            "ended_at": groups.greatest(groups.column("changed_at", is_last)),
-            "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
-            "tables": _list(groups.distinct(of_change)),
-            "bytes": groups.sum(groups.column("length")),
-            "labels": _list(groups.distinct(label)),
-            "is_placed": is_placed,
-            "begins": groups.some(as_array(pc.is_in(lookup(groups.column("headers"), "TransInd"), pa.array(_FIRST)))),
-            "last": groups.some(is_last),
-            "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
-            "rolls_back": groups.some(rolls_back),
-        }
-        return _summaries(columns)
+        groups = Groups(records.filter(events["transaction_id"].is_valid()))
+        if not len(groups):
+            return pa.RecordBatch.from_pylist([], PARTS)
+        last = as_array(pc.fill_null(groups.column("last_in_transaction"), False)) | groups.are(Kind.ROLLBACK)
+        times = groups.greatest(groups.column("changed_at", last))
+        return parts_of(groups, {"begins": groups.some(is_first(groups)), "ended_at": times})
 
 
 def _numbered(numbers: Ints, names: pa.Array) -> pa.Array:
@@ -332,68 +283,18 @@ def _same_row(done: Change, undoing: Change) -> bool:
     )
 
 
-# --- transactions -----------------------------------------------------------------------------------------------------
+# --- transactions and problems ----------------------------------------------------------------------------------------
 
 
-def read_trail_transactions(read: Read, wanted: Wanted, crosses: bool = False) -> Named:
-    """``transactions``: those of a split in the order of their first records, as a batch of
-    :data:`cdcwb.model.TRANSACTIONS`. ``crosses``: other splits may have transactions with the same ids, which are one;
-    then they are ``crossing``, as a batch of :data:`SUMMARIES`, to be merged with those of other splits
-    (:func:`merged`)."""
+def read_trail_transactions(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The parts of transactions in a split, as batches of :data:`cdcwb.formats.summaries.PARTS`."""
     needed = replace(wanted, images=False, columns=frozenset(_OF_PARTS))
-    for name, found in _named((_Window(rows).transactions() for rows in _windows(read(needed))), crosses):
-        yield name, found.select(model.TRANSACTIONS.names) if name == "transactions" else found
+    return (_Window(rows).transactions() for rows in _windows(read(needed)))
 
 
-def _named(windows: Iterable[pa.RecordBatch], crosses: bool) -> Named:
-    """The transactions of all windows of a split."""
-    found = merged(pa.Table.from_batches(windows, SUMMARIES))
-    if found.num_rows:
-        yield "crossing" if crosses else "transactions", found
-
-
-def _summaries(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """Rows of :data:`SUMMARIES` from these columns and what they show."""
-    lacks = [~as_array(columns[name]) for name in ("is_placed", "begins", "last")]
-    states = (Completeness.UNKNOWN, Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
-    found = np.select([*lacks, as_array(columns["gaps"])], list(map(str, states)), str(Completeness.COMPLETE))
-    columns["completeness"] = pa.array(found.tolist(), pa.string())
-    columns["outcome"] = pc.if_else(columns["rolls_back"], str(Outcome.ROLLED_BACK), str(Outcome.COMMITTED))
-    columns["user"] = pa.nulls(len(found), pa.string())
-    return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in SUMMARIES], schema=SUMMARIES)
-
-
-def merged(parts: pa.Table) -> pa.RecordBatch:
-    """The transactions of all these rows (:data:`SUMMARIES`), each once, in the order of their first rows. One is
-    complete if its first and last records are there, and no gap is reported between them; unknown if no record shows
-    its place."""
-    if not parts.num_rows:
-        return pa.RecordBatch.from_pylist([], SUMMARIES)
-    groups = Groups(parts)
-    operations, of_changes, times = groups.in_lists(groups.column("changes"))
-    columns = {
-        "transaction_id": groups.names,
-        **{name: groups.least(groups.column(name)) for name in ("begin_position", "began_at")},
-        **{name: groups.greatest(groups.column(name)) for name in ("end_position", "ended_at")},
-        **{name: groups.some(as_array(groups.column(name))) for name in _SHOWN},
-        **{name: _list(groups.in_lists(groups.column(name))) for name in ("tables", "labels")},
-        "changes": pa.MapArray.from_arrays(of_changes, operations, pa.array(times)),
-        "bytes": groups.sum(groups.column("bytes")),
-    }
-    return _summaries(columns)
-
-
-def _list(found: tuple[pa.Array, pa.Array, Ints]) -> pa.Array:
-    return pa.ListArray.from_arrays(found[1], found[0])
-
-
-# --- problems ---------------------------------------------------------------------------------------------------------
-
-
-def read_trail_checked(read: Read, wanted: Wanted, crosses: bool = False) -> Named:
+def read_trail_checked(read: Read, wanted: Wanted) -> Named:
     """What one pass over a split shows: ``checked``, the events with problems; ``changes``, those whose halves have
-    problems; and ``transactions``, as batches of :data:`SUMMARIES`, or ``crossing``, as those of
-    :func:`read_trail_transactions`."""
+    problems; and the parts of ``transactions``."""
     columns = None if wanted.columns is None else wanted.columns.union(_OF_PARTS)
     checked: list[pa.RecordBatch] = []
 
@@ -402,35 +303,14 @@ def read_trail_checked(read: Read, wanted: Wanted, crosses: bool = False) -> Nam
             checked.append(with_problems(batch))
             yield from select(without(batch, "raw", *_OF_IMAGES), wanted)
 
-    found: list[pa.RecordBatch] = []
     for rows in _windows(events()):
         yield from (("checked", one) for one in checked)
         checked.clear()
         window = _Window(rows)
-        found.append(window.transactions())
+        yield "transactions", window.transactions()
         if window.is_wrong.any():
             yield "changes", window.changes(np.flatnonzero(window.is_wrong))
     yield from (("checked", one) for one in checked)
-    yield from _named(found, crosses)
-
-
-def incomplete(transactions: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The transactions (:data:`SUMMARIES`) without begin or end, as rows of :data:`cdcwb.model.PROBLEMS`. Gaps are
-    problems of the adjacent events."""
-    rows = []
-    lacking = pc.is_in(transactions["completeness"], pa.array(list(_LACKS)))
-    for row in transactions.filter(lacking).to_pylist():
-        code = _LACKS[row["completeness"]]
-        lacks = [end for end, is_there in (("begin", row["begins"]), ("end", row["last"])) if not is_there]
-        problem = {
-            "severity": str(code.severity),
-            "code": str(code),
-            "sentence": "; ".join(f"the {end} of this transaction is not in the capture" for end in lacks),
-            "transaction_id": row["transaction_id"],
-            "table": row["labels"][0] if len(row["labels"]) == 1 else None,
-        }
-        rows.append(problem)
-    return rows
 
 
 # --- the format -------------------------------------------------------------------------------------------------------
@@ -440,9 +320,6 @@ class TrailFormat(RecordFormat):
     """A format of records whose stream is a trail. The fact ``undo_records`` of its plan is the number of records that
     undo earlier ones."""
 
-    merged = staticmethod(merged)
-    incomplete = staticmethod(incomplete)
-
     def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_changes`."""
         needs_images = not wanted.images and bool(plan.facts.get("undo_records"))  # these find what they undo by images
@@ -450,11 +327,11 @@ class TrailFormat(RecordFormat):
         for changes in read_trail_changes(read, needed):
             yield without(changes, *_OF_IMAGES) if needs_images else changes
 
-    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
+    def read_transactions(self, _plan: Plan, _split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_transactions`. No transaction is in two splits, but one of
         another trail may have the same id."""
-        return read_trail_transactions(read, wanted, crosses=len(plan.splits) > 1)
+        return read_trail_transactions(read, wanted)
 
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
+    def read_checked(self, _plan: Plan, _split: int, wanted: Wanted, read: Read) -> Named:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_checked`."""
-        return read_trail_checked(read, wanted, crosses=len(plan.splits) > 1)
+        return read_trail_checked(read, wanted)

@@ -1,15 +1,15 @@
-"""Transactions of a stream with begins and ends: which records belong to each, and what splits need to know of those
-that cross their borders. Transactions interleave, and their ids may be reused.
-
-The records of a split are summarised (:class:`OpenTransactions`), windows of it are merged, and so are splits. From the
-summaries of all splits follow their borders (:func:`borders`): the names of the transactions that are open at its
-start, how those continue that are open at its end, and the halves of updates that continue beyond it.
+"""Transactions of streams with begins and ends (docs/formats/gbase8s.md §6), and their changes, which are assembled
+where events are read. A reader reads the headers of its split first, then decodes it once. What it needs to know of
+other splits is in its :class:`Crossing`; the plan has it from summaries of each split (:class:`OpenTransactions`). An
+update is a change of the split with its first half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, cast
 
@@ -18,11 +18,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.model import Kind
+from cdcwb import model
+from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays import as_array, labels
+from cdcwb.formats.changes import Became, Halves, assembled, joined, spliced
+from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
+from cdcwb.formats.groups import Groups, one_chunk
+from cdcwb.formats.halves import locations
+from cdcwb.formats.requests import with_problems
+from cdcwb.formats.summaries import counted_parts
+from cdcwb.model import Kind, Outcome
 
 __all__ = [
-    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "OTHER", "ROLLBACK", "UNDO", "Border", "Ending",
-    "OpenTransactions", "Run", "TransactionSpans", "assign", "borders", "codes_of", "run_starts",
+    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "NOTHING", "OTHER", "ROLLBACK", "UNDO", "Border",
+    "Crossing", "Ending", "OpenTransactions", "Run", "TransactionHeaders", "TransactionSpans", "assign", "borders",
+    "codes_of", "read_changes", "read_checked", "read_transactions", "run_starts",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -338,3 +348,314 @@ def borders(summaries: Sequence[OpenTransactions]) -> tuple[list[Border], dict[K
                 follows[key] = head if head.ending.kind != OTHER else head.then(goes_on)
         later, open_after = follows, border.open_before
     return made, still_open
+
+
+# --- headers of a split -----------------------------------------------------------------------------------------------
+
+_OF_HEADERS: Final = (
+    *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
+    *("schema_name", "table_name"),
+)
+_HEADERS: Final = pa.schema(map(model.EVENTS.field, _OF_HEADERS))
+_USERS: Final = pa.schema([("transaction_id", pa.string()), ("user", pa.string())])
+_OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN))
+
+OfTable = tuple[str, str | None, str | None]
+"""A transaction, and the schema and name of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What a split needs to know of others. ``begun``: the transactions that are open at its start and whose begin is
+    there; ``endings``: the end and the undo records that follow (positions as text, times in µs since 1970 UTC).
+    ``before``, ``after``: the last run of changes of a transaction and table before the split, and the first one after
+    it. ``read_on`` reads the events that follow the split."""
+
+    begun: frozenset[str] = frozenset()
+    endings: Mapping[str, Ending] = field(default_factory=dict)
+    before: Mapping[OfTable, Run] = field(default_factory=dict)
+    after: Mapping[OfTable, Run] = field(default_factory=dict)
+    read_on: Read | None = None
+
+
+NOTHING: Final = Crossing()
+"""No transaction crosses a border."""
+
+
+def files_changed() -> CaptureError:
+    """The error for files that are not the same in two passes over them."""
+    return CaptureError("the files changed between two passes over them; load the capture again")
+
+
+class TransactionHeaders:
+    """The headers of the transactions of a split. ``kind``: codes of kinds; ``number``: the index of their transaction
+    in ``names``; ``change``: the events of changes."""
+
+    def __init__(self, events: pa.Table, crossing: Crossing = NOTHING) -> None:
+        self.events = events.filter(pc.is_valid(events["transaction_id"])).combine_chunks()
+        self.crossing = crossing
+        named = self.column("transaction_id").dictionary_encode()
+        self.names: pa.Array = named.dictionary
+        self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        self.kind = codes_of(self.column("kind"))
+        self.change = np.flatnonzero(self.kind >= CHANGE)
+
+    @classmethod
+    def read(cls, read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> TransactionHeaders:
+        """Those of a split."""
+        batches = read(replace(wanted, images=False, columns=frozenset(_OF_HEADERS)))
+        rows = [batch.select(list(_OF_HEADERS)) for batch in batches]
+        return cls(pa.Table.from_batches(rows, _HEADERS), crossing)
+
+    def column(self, name: str) -> pa.Array:
+        """One of their columns."""
+        return one_chunk(self.events[name])
+
+    def have(self, kind: int) -> Bools:
+        """Whether each transaction has a record of this kind."""
+        found: Bools = np.bincount(self.number[self.kind == kind], minlength=len(self.names)) > 0
+        return found
+
+    def row(self, *kinds: int, last: bool = False) -> pa.Array:
+        """The first or last record of these kinds of each transaction; null for none."""
+        rows = np.flatnonzero(np.isin(self.kind, kinds))
+        found = np.full(len(self.names), -1, np.int64)
+        found[self.number[rows if last else rows[::-1]]] = rows if last else rows[::-1]
+        return pa.array(found, mask=found < 0)
+
+    @cached_property
+    def endings(self) -> dict[int, Ending]:
+        """How the transactions of this split continue in later ones."""
+        numbers = {name: number for number, name in enumerate(self.names.to_pylist())} if self.crossing.endings else {}
+        return {numbers[name]: ending for name, ending in self.crossing.endings.items() if name in numbers}
+
+    @cached_property
+    def tables(self) -> tuple[Ints, list[tuple[str | None, str | None]]]:
+        """The number of the table of each change event, and the tables."""
+        coded = [self.column(name).take(pa.array(self.change)) for name in ("schema_name", "table_name")]
+        schema, table = (pc.dictionary_encode(one, null_encoding="encode") for one in coded)
+        both = schema.indices.to_numpy().astype(np.int64) * max(1, len(table.dictionary)) + table.indices.to_numpy()
+        numbers, index = np.unique(both, return_inverse=True)
+        texts = [one.dictionary.to_pylist() for one in (schema, table)]
+        pairs = (divmod(number, max(1, len(texts[1]))) for number in numbers.tolist())
+        return index.reshape(-1), [(texts[0][one], texts[1][two]) for one, two in pairs]
+
+    @cached_property
+    def halves(self) -> Halves:
+        """The halves of a run (:class:`cdcwb.formats.transactions.Run`) are paired from its start; in a run of odd
+        length that begins with an after half the first one remains alone. A run may begin in an earlier split and end
+        in a later one."""
+        table, tables = self.tables
+        count = len(self.change)
+        group = self.number[self.change] * max(1, len(tables)) + table
+        order = np.argsort(group, kind="stable")
+        kind, of = self.kind[self.change][order], group[order]
+        begin = run_starts(kind, of[None, :])
+        sizes = np.diff(begin, append=count)
+        earlier, later = self._continued(kind, of, begin, sizes)
+        run, total = np.repeat(np.arange(len(begin)), sizes), earlier + sizes + later
+        skipped = (((kind[begin] == AFTER) ^ (earlier % 2 == 1)) & (total % 2 == 1)).astype(np.int64)
+        place = np.arange(count) - (begin - earlier + skipped)[run]
+        is_half = kind != CHANGE
+        first = is_half & (place >= 0) & (place % 2 == 0) & (place + 1 < (total - skipped)[run])
+        second = is_half & (place >= 0) & (place % 2 == 1)
+        at = np.flatnonzero(first)
+        waits = at == (begin + sizes - 1)[run[at]]
+        names = self.names.to_pylist() if waits.any() else []
+        others = [(names[one // len(tables)], *tables[one % len(tables)]) for one in of[at[waits]].tolist()]
+        partner = np.full(count + len(others), -1, np.int64)
+        alone, is_second = np.zeros((2, len(partner)), np.bool_)
+        one, two = order[at], order[np.minimum(at + 1, count - 1)]
+        two[waits] = count + np.arange(len(others))
+        partner[one], partner[two] = two, one
+        alone[order] = is_half & ~first & ~second
+        is_second[order] = second & (np.arange(count) == begin[run])
+        return Halves(partner, alone, is_second, later=others)
+
+    def _continued(self, kind: Ints, group: Ints, begin: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+        """For each run the number of its halves in earlier and in later splits. ``kind`` and ``group`` are those of the
+        changes by group, ``begin`` and ``sizes`` those of runs."""
+        both = np.zeros((2, len(begin)), np.int64)
+        if not self.crossing.before and not self.crossing.after:
+            return both[0], both[1]
+        numbers = {name: number for number, name in enumerate(self.names.to_pylist())}
+        of_table = {label: code for code, label in enumerate(self.tables[1])}
+        for side, known in enumerate((self.crossing.before, self.crossing.after)):
+            for (name, schema, label), beside in known.items():
+                code = of_table.get((schema, label))
+                if name not in numbers or code is None or beside.kind == CHANGE:
+                    continue
+                of = numbers[name] * len(of_table) + code
+                at = int(np.searchsorted(group, of) if side == 0 else np.searchsorted(group, of, side="right") - 1)
+                if 0 <= at < len(group) and group[at] == of and {int(kind[at]), beside.kind} == {BEFORE, AFTER}:
+                    both[side, np.searchsorted(begin, at, side="right") - 1] = beside.number
+        return both[0], both[1]
+
+    def outcomes(self) -> Ints:
+        """The outcome of each transaction, as an index in :data:`_OUTCOMES`."""
+        begins, commits, rolls_back = (self.have(kind) for kind in (BEGIN, COMMIT, ROLLBACK))
+        for number, ending in self.endings.items():
+            commits[number] |= ending.kind == COMMIT
+            rolls_back[number] |= ending.kind == ROLLBACK
+        if self.crossing.begun:
+            begins |= np.array([name in self.crossing.begun for name in self.names.to_pylist()], np.bool_)
+        found: Ints = np.select([begins & commits, begins & rolls_back], [0, 1], 2)
+        return found
+
+    def undo(self) -> pa.Array:
+        """For each change the lowest position of the undo records of its transaction that follow it; null for none."""
+        beyond_end = [number for number, ending in self.endings.items() if ending.undo is not None]
+        wanted = np.union1d(self.number[self.kind == UNDO], np.array(beyond_end, np.int64))
+        some = np.flatnonzero(np.isin(self.number, wanted))
+        if not len(some):
+            return pa.nulls(len(self.change), pa.string())
+        some = some[np.argsort(self.number[some], kind="stable")]
+        later = [self.endings.get(number, Ending()).undo for number in wanted.tolist()]
+        positions = pa.concat_arrays([self.column("position").take(pa.array(some)), pa.array(later, pa.string())])
+        ranks = pc.rank(positions, tiebreaker="dense").to_numpy().astype(np.int64)
+        never = len(positions) + 1
+        ranks[as_array(positions.is_null())] = never
+        ranks[: len(some)][self.kind[some] != UNDO] = never
+        starts = np.flatnonzero(np.diff(self.number[some], prepend=-1))
+        lowest = np.full(len(self.number), never, np.int64)  # of the undo records that follow each record
+        parts = zip(
+            np.split(some, starts[1:]), np.split(ranks[: len(some)], starts[1:]), ranks[len(some) :], strict=True
+        )
+        for mine, rank, least in parts:
+            lowest[mine] = np.minimum.accumulate(np.append(rank, least)[::-1])[::-1][1:]
+        of_rank = np.full(never + 1, -1, np.int64)
+        of_rank[ranks] = np.arange(len(ranks))
+        of_rank[never] = -1
+        found = of_rank[lowest[self.change]]
+        return positions.take(pa.array(found, mask=found < 0))
+
+    def became(self) -> Became:
+        """What became of its changes."""
+        number, commit = self.number[self.change], self.row(COMMIT, last=True)
+        position, time = (self.column(name).take(commit) for name in ("position", "changed_at"))
+        commits = {n: ending for n, ending in self.endings.items() if ending.kind == COMMIT}
+        if commits:
+            at = np.array(list(commits))
+            position = spliced(position, at, pa.array([one.position for one in commits.values()], pa.string()))
+            time = spliced(time, at, pa.array([one.time for one in commits.values()], pa.int64()))
+        outcome = pa.array(_OUTCOMES).take(pa.array(self.outcomes()[number]))
+        return Became(outcome, position.take(pa.array(number)), time.take(pa.array(number)), self.undo())
+
+    def parts(self, users: pa.Table | None = None) -> pa.RecordBatch:
+        """The parts of its transactions (:data:`cdcwb.formats.summaries.PARTS`). ``users``: the columns transaction_id
+        and user of their begins."""
+        begin, end = self.row(BEGIN), self.row(COMMIT, ROLLBACK, last=True)
+        position, time = self.column("position"), self.column("changed_at")
+        user = pa.nulls(len(self.names), pa.string())
+        if users is not None:
+            user = one_chunk(users["user"]).take(pc.index_in(self.names, one_chunk(users["transaction_id"])))
+        own, counts = np.arange(len(self.change)), np.zeros(len(self.kind), np.bool_)
+        partner, earlier = (of[: len(own)] for of in (self.halves.partner, self.halves.earlier))
+        counts[self.change] = ((partner < 0) | (partner > own)) & ~earlier  # the first half
+        groups = Groups(self.events.append_column("counts", pa.array(counts)))
+        label = labels(groups.column("schema_name"), groups.column("table_name"))
+        facts = {
+            "begin_position": position.take(begin),
+            "began_at": time.take(begin),
+            "user": user,
+            "commit_position": position.take(end),
+            "ended_at": time.take(end),
+            "begins": begin.is_valid(),
+            "last": end.is_valid(),
+            "says_last": pa.repeat(True, len(self.names)),
+            "commits": pa.array(self.have(COMMIT)),
+            "rolls_back": pa.array(self.have(ROLLBACK)),
+            "bytes": groups.sum(groups.column("length")),
+            "labels": groups.lists(label),
+        }
+        return counted_parts(groups, groups.column("operation", as_array(groups.column("counts"))), label, facts)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
+    """The changes that begin in a split, in the order of the last of their records, as batches of
+    :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
+    headers = TransactionHeaders.read(read, wanted, crossing)
+    if not len(headers.change):
+        return
+    halves, became = headers.halves, headers.became()
+    places_of = locations(headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0])
+    needed = replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))
+    first = 0  # of the changes that are decoded next
+    waiting: pa.RecordBatch | None = None
+    places = np.empty(0, np.int64)
+    for rows in itertools.chain(read(needed), [None], _later_halves(headers, needed)):
+        if rows is None:  # the end of the split
+            if first != len(places_of):
+                raise files_changed()
+            continue
+        end = first + rows.num_rows
+        if first < len(places_of) and not np.array_equal(locations(rows), places_of[first:end]):
+            raise files_changed()
+        places = np.append(places, np.arange(first, end))
+        rows = rows if waiting is None else joined(waiting, rows)
+        partner = halves.partner[places]
+        done = np.flatnonzero((partner < places) & ~halves.earlier[places])
+        if len(done):
+            other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
+            yield assembled(rows, done, other, halves, became, places[done])
+        waits = np.flatnonzero(partner >= end)
+        waiting, places, first = rows.take(pa.array(waits)), places[waits], end
+
+
+def _later_halves(headers: TransactionHeaders, needed: Wanted) -> Iterator[pa.RecordBatch]:
+    """The halves in later splits that belong to those of this one, in order: the next change of their transaction
+    and table."""
+    wanted = {key: number for number, key in enumerate(headers.halves.later)}
+    if not wanted:
+        return
+    assert headers.crossing.read_on is not None
+    found: dict[int, pa.RecordBatch] = {}
+    for rows in headers.crossing.read_on(replace(needed, transactions=frozenset(key[0] for key in wanted))):
+        keys = zip(*(rows[name].to_pylist() for name in ("transaction_id", "schema_name", "table_name")), strict=True)
+        for row, key in enumerate(keys):
+            number = wanted.pop(key, None)
+            if number is not None:
+                found[number] = rows.slice(row, 1)
+        if not wanted:
+            break
+    else:
+        raise files_changed()
+    yield from pa.Table.from_batches([found[number] for number in sorted(found)]).combine_chunks().to_batches()
+
+
+def read_transactions(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
+    """The parts of transactions in a split, in the order of their first records, as a batch of
+    :data:`cdcwb.formats.summaries.PARTS`."""
+    yield TransactionHeaders.read(read, wanted, crossing).parts(_users(read, wanted))
+
+
+def _users(read: Read, wanted: Wanted) -> pa.Table:
+    """The columns transaction_id and user of the begins in a split."""
+    kinds, columns = frozenset([str(Kind.BEGIN)]), frozenset(["transaction_id", "headers"])
+    parts = [
+        pa.RecordBatch.from_arrays(
+            [batch["transaction_id"], pc.map_lookup(batch["headers"], "user_id", "first")], schema=_USERS
+        )
+        for batch in read(replace(wanted, images=False, kinds=kinds, columns=columns))
+    ]
+    return pa.Table.from_batches(parts, _USERS).combine_chunks()
+
+
+def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Named:
+    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates have
+    problems; and the parts of ``transactions`` that have no begin or end."""
+    columns = None if wanted.columns is None else wanted.columns.union(_OF_HEADERS)
+    rows: list[pa.RecordBatch] = []
+    for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+        yield "checked", with_problems(batch)
+        rows.append(batch.select(list(_OF_HEADERS)))
+    headers = TransactionHeaders(pa.Table.from_batches(rows, _HEADERS), crossing)
+    halves, count = headers.halves, len(headers.change)
+    is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
+    if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
+        yield from (("changes", changes) for changes in read_changes(read, replace(wanted, images=False), crossing))
+    is_open = headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)
+    yield "transactions", headers.parts().filter(pa.array(is_open))

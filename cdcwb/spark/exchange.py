@@ -17,13 +17,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
 from cdcwb.formats import get_format
-from cdcwb.formats.changes import CHANGES, collected
-from cdcwb.formats.delivered import EndsOfOthers, assembly_of, ends_elsewhere
-from cdcwb.formats.dissector import Plan
+from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
+from cdcwb.formats.dissector import CHANGES, Plan
 from cdcwb.formats.findings import across
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.requests import select
-from cdcwb.formats.summaries import counts_of
+from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import Outcome
 
 if TYPE_CHECKING:
@@ -117,12 +116,13 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 # --- transactions and problems ----------------------------------------------------------------------------------------
 
 
-def merged_transactions(sent: DataFrame, format: str) -> DataFrame:
-    """``transactions``, from those of splits and the parts of those in several, which were sent
+def merged_transactions(sent: DataFrame) -> DataFrame:
+    """``transactions``, from the parts in splits, which were sent
     (:meth:`cdcwb.formats.dissector.Assembling.read_transactions`)."""
 
     def work(batches: Batches) -> Batches:
-        yield from collected(received(batches), assembly_of(get_format(format)).merged)
+        parts = pa.Table.from_batches((rows for _, rows in received(batches)), PARTS)
+        yield summarised(parts).select(model.TRANSACTIONS.names)
 
     return _merged(sent, work, model.TRANSACTIONS)
 
@@ -135,7 +135,7 @@ def counted(changes: DataFrame, groups: int) -> DataFrame:
     def work(batches: Batches) -> Batches:
         for batch in batches:
             rows = batch.select(schema.names).cast(schema)
-            yield from send("crossing", counts_of(rows), "transaction_id", groups, 0)
+            yield from send("transactions", counts_of(rows), "transaction_id", groups, 0)
 
     return changes.mapInArrow(work, from_arrow_schema(SENT))
 

@@ -28,10 +28,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
-from cdcwb.formats.changes import Named
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers
-from cdcwb.formats.dissector import ROW, Format, Plan, Portioning, RowFormat, Run, TableRequest
+from cdcwb.formats.dissector import ROW, Format, Named, Plan, Portioning, RowFormat, Run, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.findings import key_of
 from cdcwb.formats.options import as_bool, event_columns, nearest

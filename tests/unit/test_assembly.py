@@ -16,19 +16,25 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.changes import (
+from cdcwb.formats.changes import ONLY_ASSEMBLED
+from cdcwb.formats.dissector import EVERYTHING, Read, Wanted
+from cdcwb.formats.findings import key_of
+from cdcwb.formats.summaries import PARTS, summarised
+from cdcwb.formats.transactions import (
+    AFTER,
+    BEFORE,
+    CHANGE,
+    COMMIT,
     NOTHING,
-    ONLY_ASSEMBLED,
-    PARTS,
+    OTHER,
+    ROLLBACK,
     Crossing,
-    merged,
+    Ending,
+    Run,
     read_changes,
     read_checked,
     read_transactions,
 )
-from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.findings import key_of
-from cdcwb.formats.transactions import AFTER, BEFORE, CHANGE, COMMIT, OTHER, ROLLBACK, Ending, Run
 from cdcwb.spark.exchange import received, send
 from tests.event_reader import reader
 
@@ -169,10 +175,14 @@ def test_changes_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: i
     assert found == expected
 
 
+def transactions_of(rows: list[Row], size: int) -> list[Row]:
+    return of_parts([*read_transactions(reader(rows, size), EVERYTHING)])
+
+
 @given(st.lists(_EVENT, max_size=40), st.integers(1, 41))
 def test_transactions_are_those_of_a_plain_loop(drawn: list[tuple[Any, ...]], size: int) -> None:
     rows = events_of(drawn)
-    found = [row for _, batch in read_transactions(reader(rows, size), EVERYTHING) for row in batch.to_pylist()]
+    found = transactions_of(rows, size)
     names = list(dict.fromkeys(row["transaction_id"] for row in rows if row["transaction_id"]))
     assert [row["transaction_id"] for row in found] == names
     changes = expected_changes(rows)
@@ -204,7 +214,7 @@ def test_one_pass_finds_the_problems_of_events_and_those_of_their_changes(
     for name, batch in read_checked(reader(rows, size), EVERYTHING):
         parts[name] += batch.to_pylist()
     assert problems_of(parts["checked"], parts["changes"]) == expected_problems(rows)
-    whole = [row for _, rows in read_transactions(reader(rows, size), EVERYTHING) for row in rows.to_pylist()]
+    whole = transactions_of(rows, size)
     names = sorted(row["transaction_id"] for row in whole if row["outcome"] == "open")
     assert sorted(row["transaction_id"] for row in parts["transactions"]) == names
 
@@ -230,8 +240,8 @@ class Cut:
         self.crossing = [crossing(rows, one, two, size) for one, two in pairwise(self.edges)]
 
     def of_each(self, read: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
-        for split, (part, known) in enumerate(zip(self.parts, self.crossing, strict=True)):
-            yield from read(part, EVERYTHING, split, known)
+        for part, known in zip(self.parts, self.crossing, strict=True):
+            yield from read(part, EVERYTHING, known)
 
 
 def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
@@ -241,9 +251,7 @@ def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
         return NOTHING
     before, after = of_tables(rows[:first]), of_tables(rows[last:])
     return Crossing(
-        frozenset(open_at(rows, first)),
         frozenset(name for name in open_at(rows, first) if "~" not in name),
-        frozenset(open_at(rows, last)),
         endings,
         {key: Run(CODES[mine[-1]["kind"]], len(runs_of(mine)[-1])) for key, mine in before.items()},
         {key: Run(CODES[mine[0]["kind"]], len(runs_of(mine)[0])) for key, mine in after.items()},
@@ -298,7 +306,12 @@ def by_name(batches: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, list[pa.
 
 def of_parts(parts: list[pa.RecordBatch]) -> list[Row]:
     """The transactions of all parts."""
-    return cast("list[Row]", merged(pa.Table.from_batches(parts, PARTS)).to_pylist())
+    found = summarised(pa.Table.from_batches(parts, PARTS)).select(model.TRANSACTIONS.names)
+    return cast("list[Row]", found.to_pylist())
+
+
+def parts_of(read: Read, wanted: Wanted, known: Crossing) -> Iterator[tuple[str, pa.RecordBatch]]:
+    return (("transactions", rows) for rows in read_transactions(read, wanted, known))
 
 
 _CUTS = st.lists(st.integers(0, 40), max_size=5)
@@ -325,9 +338,7 @@ def test_transactions_do_not_depend_on_where_a_capture_is_cut(
 ) -> None:
     rows = events_of(drawn)
     cut = Cut(rows, cuts, size)
-    found = by_name(cut.of_each(read_transactions))
-    complete = [row for batch in found["transactions"] for row in batch.to_pylist()] + of_parts(found["crossing"])
-    expected = [row for _, batch in read_transactions(reader(rows, 7), EVERYTHING) for row in batch.to_pylist()]
+    complete, expected = of_parts(by_name(cut.of_each(parts_of))["transactions"]), transactions_of(rows, 7)
     assert sorted(complete, key=itemgetter("transaction_id")) == sorted(expected, key=itemgetter("transaction_id"))
 
 
@@ -340,7 +351,7 @@ def test_problems_do_not_depend_on_where_a_capture_is_cut(
     found = by_name(cut.of_each(read_checked))
     shown = ([row for batch in found[name] for row in batch.to_pylist()] for name in ("checked", "changes"))
     assert problems_of(*shown) == expected_problems(rows)
-    is_open = [row for batch in found["transactions"] for row in batch.to_pylist()] + of_parts(found["crossing"])
+    is_open = of_parts(found["transactions"])
     names = sorted(row["transaction_id"] for row in is_open if row["outcome"] == "open")
     expected = {row["transaction_id"] for row in rows} - {None}
     assert names == sorted(name for name in expected if became(rows, name)[0] == "open")

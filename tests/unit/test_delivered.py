@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read, ended
+from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
 from cdcwb.formats.delivered import (
     ENDS,
     Delivered,
@@ -26,7 +26,7 @@ from cdcwb.formats.delivered import (
     read_ends_here,
     with_ends,
 )
-from cdcwb.formats.dissector import EVERYTHING, BaseFormat
+from cdcwb.formats.dissector import EVERYTHING, BaseFormat, Named, Read
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE, Halved, overlaps
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
@@ -106,6 +106,8 @@ def part_of(name: str, rows: list[Row]) -> Row:
         "last": any(row["last_in_transaction"] or row["kind"] == "rollback" for row in rows),
         "says_last": any(row["last_in_transaction"] is not None for row in rows),
         "begins": None,
+        "commits": None,
+        "user": None,
         "gaps": any(row["problems"] for row in rows),
         "rolls_back": bool(rolled_back),
         "rolled_back_at": max(known([row["position"] for row in rolled_back]), default=None),

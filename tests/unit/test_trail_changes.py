@@ -17,17 +17,11 @@ from hypothesis import strategies as st
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.formats import get_format
-from cdcwb.formats.changes import ONLY_ASSEMBLED, Named, Read
-from cdcwb.formats.dissector import EVERYTHING, Assembling, Pairing, Wanted
+from cdcwb.formats.changes import ONLY_ASSEMBLED
+from cdcwb.formats.dissector import EVERYTHING, Assembling, Named, Pairing, Read, Wanted
 from cdcwb.formats.requests import problem_rows, select
-from cdcwb.formats.trail import (
-    TrailFormat,
-    incomplete,
-    merged,
-    read_trail_changes,
-    read_trail_checked,
-    read_trail_transactions,
-)
+from cdcwb.formats.summaries import PARTS, incomplete, summarised
+from cdcwb.formats.trail import TrailFormat, read_trail_changes, read_trail_checked, read_trail_transactions
 from cdcwb.local_tables import LocalTables, ReadingPlan
 from tests.event_reader import reader
 
@@ -65,20 +59,22 @@ def changes(rows: Sequence[Row], size: int = 100) -> list[Row]:
 
 
 def transactions(rows: Sequence[Row], size: int = 100) -> list[Row]:
-    found = read_trail_transactions(reader(list(rows), size), EVERYTHING)
-    return [row for _, batch in found for row in batch.to_pylist()]
+    parts = pa.Table.from_batches(read_trail_transactions(reader(list(rows), size), EVERYTHING), PARTS)
+    found: list[Row] = summarised(parts).select(model.TRANSACTIONS.names).to_pylist()
+    return found
 
 
 def problems(found: Named) -> list[Row]:
     rows: list[Row] = []
+    parts: list[pa.RecordBatch] = []
     for name, batch in found:
         if name == "checked":
             rows += problem_rows(batch).to_pylist()
         elif name == "changes":
             rows += problem_rows(batch, ONLY_ASSEMBLED).to_pylist()
         else:
-            rows += incomplete(batch if name == "transactions" else merged(pa.Table.from_batches([batch])))
-    return in_order(rows)
+            parts.append(batch)
+    return in_order([*rows, *incomplete(summarised(pa.Table.from_batches(parts, PARTS)))])
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
@@ -229,9 +225,8 @@ def test_a_transaction_counts_updates_once_and_the_bytes_of_all_its_records(size
 
 def test_transactions_of_several_splits_with_the_same_id_are_merged() -> None:
     splits = [trail("change a 0 x"), trail("change b 3 x", "change a 2 y")]
-    found = [one for rows in splits for one in read_trail_transactions(reader(rows, 1), EVERYTHING, crosses=True)]
-    assert {name for name, _ in found} == {"crossing"}
-    together = merged(pa.Table.from_batches([batch for _, batch in found]))
+    found = [one for rows in splits for one in read_trail_transactions(reader(rows, 1), EVERYTHING)]
+    together = summarised(pa.Table.from_batches(found))
     assert together.select(model.TRANSACTIONS.names).to_pylist() == [
         *transactions([*splits[0], splits[1][1]]), *transactions(splits[1][:1]),
     ]  # fmt: skip
@@ -313,11 +308,11 @@ def check_batches(plan: Any) -> set[str]:
     tables = []
     for seed in range(3):
         read = sliced(batches, seed)
-        found = (rows for _, rows in read_trail_transactions(read, HEADERS))
+        found = summarised(pa.Table.from_batches(read_trail_transactions(read, HEADERS), PARTS))
         tables.append(
             (
                 pa.Table.from_batches(read_trail_changes(read, EVERYTHING), model.CHANGES),
-                pa.Table.from_batches(found, model.TRANSACTIONS),
+                found.select(model.TRANSACTIONS.names),
                 in_order(problems(read_trail_checked(read, EVERYTHING))),
             )
         )

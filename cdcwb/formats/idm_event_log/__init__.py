@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.containers.rows import BROKEN, FileProbe, Rows, RowSegments, TableName, text_rows
 from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.dissector import (
     ROW,
     Field,
+    Named,
     Pairing,
+    Read,
     Recognition,
     RunRows,
     TableRequest,
@@ -39,7 +40,7 @@ from cdcwb.formats.idm_event_log.rules import missing
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
-from cdcwb.model import TRANSACTIONS, Kind, Problem
+from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names
 
 __all__ = ["IdmEventLog"]
@@ -174,21 +175,15 @@ class IdmEventLog(TableRows):
         ids."""
         return changes.read_changes(read, 0 if split is None else int(plan.facts["behind"]), wanted)
 
-    def read_transactions(self, _plan: Plan, _split: int | None, _wanted: Wanted, _read: Read) -> Named:
+    def read_transactions(
+        self, _plan: Plan, _split: int | None, _wanted: Wanted, _read: Read
+    ) -> Iterator[pa.RecordBatch]:
         """None: the log has no transactions."""
         return iter(())
 
     def read_checked(self, plan: Plan, split: int | None, wanted: Wanted, read: Read) -> Named:
         """See :func:`cdcwb.formats.idm_event_log.changes.read_checked`."""
         return changes.read_checked(read, 0 if split is None else int(plan.facts["behind"]), wanted)
-
-    def merged(self, _parts: pa.Table) -> pa.RecordBatch:
-        """None."""
-        return pa.RecordBatch.from_pylist([], TRANSACTIONS)
-
-    def incomplete(self, _transactions: pa.RecordBatch) -> list[dict[str, Any]]:
-        """None."""
-        return []
 
     # --- typed columns ------------------------------------------------------------------------------------------------
 

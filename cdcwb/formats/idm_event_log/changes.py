@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import lookup
-from cdcwb.formats.changes import Named, Read
 from cdcwb.formats.changes import joined as together
-from cdcwb.formats.dissector import OF_CHANGES, Wanted
+from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.halves import locations
 from cdcwb.formats.idm_event_log.keys import same_objects
 from cdcwb.formats.idm_event_log.rules import PER_FIELD
