@@ -76,7 +76,6 @@ OF_PARTS: Final = (
     *("length", "operation", "position", "event_no", "schema_name", "table_name", "problems"),
 )
 """The columns of records that :func:`read_parts` uses."""
-_NO_TEXT: Final = pa.scalar(None, pa.string())
 _PLACE: Final = "TransInd"
 _FIRST: Final = ("0", "3")  # of a transaction's first record
 _LACKS_EVENTS: Final = {
@@ -146,7 +145,7 @@ def counted_parts(
     groups: Groups, operation: pa.Array, label: pa.Array, facts: Mapping[str, pa.Array]
 ) -> pa.RecordBatch:
     """Parts with these facts, and the numbers of changes by ``operation`` (null: not counted) and their tables."""
-    tables = groups.lists(pc.if_else(operation.is_valid(), label, _NO_TEXT))
+    tables = groups.lists(pc.if_else(operation.is_valid(), label, pa.scalar(None, pa.string())))
     found = {"transaction_id": groups.names, "changes": groups.counts(operation), "tables": tables, **facts}
     columns = [
         found[one.name].cast(one.type) if one.name in found else pa.nulls(len(groups), one.type) for one in PARTS
@@ -211,7 +210,7 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
     outcome = np.select(
         [is_open, is_rolled_back], [str(Outcome.OPEN), str(Outcome.ROLLED_BACK)], str(Outcome.COMMITTED)
     )
-    at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), _NO_TEXT)
+    at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), pa.scalar(None, pa.string()))
     unnumbered = seen == 0
     found: dict[str, Any] = {
         "transaction_id": groups.names,

@@ -623,7 +623,7 @@ def _partitions(spark: SparkSession) -> int:
     least, most = _PARTITIONS
     try:
         return min(most, max(least, _OF_EACH_CORE * spark.sparkContext.defaultParallelism))
-    except (AttributeError, NotImplementedError):  # Spark Connect does not tell
+    except (AttributeError, NotImplementedError):  # unknown in Spark Connect
         return most
 
 
