@@ -55,7 +55,6 @@ __all__ = [
     "runner",
     "schema_of",
     "source_name",
-    "table_label",
     "unpack",
     "written_ends",
 ]
@@ -548,12 +547,6 @@ def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozen
         yield from reader.read_rows(_numbered(batches, starts), _partition())
 
     return frame.mapInArrow(read, schema_of(format, options))
-
-
-def table_label(schema: str = "schema_name", table: str = "table_name") -> Column:
-    """``schema.table``, or ``table`` without a schema; null without a table."""
-    name = F.col(table)
-    return F.when(F.col(schema).isNull(), name).otherwise(F.concat(F.col(schema), F.lit("."), name))
 
 
 def reused_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
