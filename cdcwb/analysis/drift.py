@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
@@ -57,7 +57,6 @@ __all__ = [
     "drift",
     "lane_rows",
     "misaligned_rows",
-    "names_of",
     "newest_schema",
     "profile_rows",
     "reading",
@@ -249,13 +248,9 @@ def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -
     before, after = old.version, new.version
     changed = differences(before.columns, after.columns, evidence)
     where: dict[str, Any] = {"table": after.table, "new_version": after.table_version}
-    where |= {name: getattr(new, name) for name in ("first_position", "first_at")}
-    found = [Finding(**{name: getattr(difference, name) for name in _FACTS}, **where) for difference in changed]
-    fit = compatibility(before.columns, after.columns, former_names(changed))
-    return Step(before, after, found, fit, new.again)
-
-
-_FACTS: Final = ("rule", "severity", "column", "old", "new", "evidence")
+    where |= {"first_position": new.first_position, "first_at": new.first_at}
+    found = [Finding(*astuple(difference), **where) for difference in changed]
+    return Step(before, after, found, compatibility(before.columns, after.columns, former_names(changed)), new.again)
 
 
 # --- a sink that keeps the newest schema ------------------------------------------------------------------------------
@@ -310,71 +305,56 @@ def _names_on_the_way(steps: Sequence[Step]) -> dict[tuple[str, str], dict[str, 
 _NAMED: Final = 30  # names that a message lists
 
 
-def chosen(known: Sequence[Version], table: str, old_version: str, new_version: str) -> tuple[Version, Version] | None:
-    """The two requested versions; None if neither is given. The default of ``old_version`` is the version that precedes
-    the new one, that of ``new_version`` the last version of the table.
+def chosen(
+    known: Sequence[Version], table: str, old_version: str, new_version: str
+) -> tuple[set[str], tuple[Version, Version] | None]:
+    """The tables whose steps are shown, and the two requested versions; None if neither is given. The default of
+    ``old_version`` is the version that precedes the new one, that of ``new_version`` the last version of the table.
 
     A table is named ``schema.table``, or ``table`` if that is unique. A version is given by its name in the capture,
     the beginning of that, or its number. Raises OptionError that names everything that is wrong.
     """
     wrong: list[str] = []
     table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill passes numbers
-    of_table = _of_table(known, table, wrong)
-    old = _named(of_table, "old_version", old_version, wrong)
-    if old is not None and not table:
-        of_table = [version for version in of_table if version.table == old.table]
-    new = _named(of_table, "new_version", new_version, wrong)
-    if old is None and new is not None and not old_version:
+    tables = list(dict.fromkeys(version.table for version in known))
+    if table:
+        matching = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
+        if len(matching) == 1:
+            tables = matching
+        elif matching:
+            wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
+        else:
+            wrong.append(f"table: {_unknown(table, tables)}")
+    of_tables = [version for version in known if version.table in tables]
+    old = _named(of_tables, "old_version", old_version, wrong)
+    new = _named([v for v in of_tables if not old or v.table == old.table], "new_version", new_version, wrong)
+    if new is not None and not old_version:
         old = next((v for v in known if (v.table, v.number) == (new.table, new.number - 1)), None)
         if old is None:
             first = visible(new.table_version)
             wrong.append(f"new_version: '{first}' is the first of {new.table}, and no old_version was given")
-    if old is not None and new is None and not new_version:
+    elif old is not None and not new_version:
         new = [version for version in known if version.table == old.table][-1]
         if new is old:
             last = visible(old.table_version)
             wrong.append(f"old_version: '{last}' is the last of {old.table}, and no new_version was given")
     if wrong:
         raise OptionError("; ".join(wrong))
-    return None if old is None or new is None else (old, new)
+    return set(tables), None if old is None or new is None else (old, new)
 
 
-def names_of(known: Sequence[Version], table: str) -> set[str]:
-    """The tables whose steps are shown: the requested one, or all. Raises OptionError for an unknown table."""
-    wrong: list[str] = []
-    of_table = _of_table(known, table, wrong)
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return {version.table for version in of_table}
-
-
-def _of_table(known: Sequence[Version], table: str, wrong: list[str]) -> list[Version]:
-    """The versions of a table; all if no table is given or the table is unknown."""
-    tables = list(dict.fromkeys(version.table for version in known))
-    matching = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
-    if not table or len(matching) != 1:
-        if table and matching:
-            wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
-        elif table:
-            wrong.append(f"table: {_unknown(table, tables)}")
-        return list(known)
-    return [version for version in known if version.table == matching[0]]
-
-
-def _named(of_table: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
+def _named(versions: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
     if not name:
         return None
-    is_one_table = len({version.table for version in of_table}) == 1
-    matching = [version for version in of_table if version.table_version == name]
-    matching = matching or [version for version in of_table if is_one_table and str(version.number) == name]
-    matching = matching or [v for v in of_table if len(name) > 2 and v.table_version.startswith(name)]
+    is_one_table = len({version.table for version in versions}) == 1
+    matching = [version for version in versions if version.table_version == name]
+    matching = matching or [version for version in versions if is_one_table and str(version.number) == name]
+    matching = matching or [v for v in versions if len(name) > 2 and v.table_version.startswith(name)]
     if len(matching) == 1:
         return matching[0]
-    names = [version.table_version for version in matching or of_table]
-    if matching:
-        wrong.append(f"{parameter}: '{visible(name)}' is ambiguous; versions that begin with it: {_listed(names)}")
-    else:
-        wrong.append(f"{parameter}: {_unknown(name, names)}")
+    names = [version.table_version for version in matching or versions]
+    several = f"'{visible(name)}' is ambiguous; versions that begin with it: {_listed(names)}"
+    wrong.append(f"{parameter}: {several if matching else _unknown(name, names)}")
     return None
 
 

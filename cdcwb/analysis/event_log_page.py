@@ -8,6 +8,7 @@ only a part of it is shown. A capture of another format has a smaller page of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
@@ -26,8 +27,8 @@ from cdcwb.analysis.images import group_starts
 from cdcwb.analysis.xds import Published, counted, publish_rows
 from cdcwb.dataset import Batches, Rows, complete_keys, total
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
-from cdcwb.model import Operation, Problem
-from cdcwb.words import count, joined, moment, plural, tally, visible
+from cdcwb.model import Operation
+from cdcwb.words import count, joined, moment, plural, visible
 from cdcwb.xds import DECISIONS as ROW_DECISIONS
 from cdcwb.xds import ROWS, SETTINGS, Decision, Settings, Snapshot, to_decisions
 
@@ -40,7 +41,6 @@ __all__ = [
     "Records",
     "cards",
     "categories_used",
-    "effects_said",
     "evenly",
     "general",
     "matrix",
@@ -67,15 +67,10 @@ _VALUE: Final = 1000  # characters of a value that are shown
 def evenly(records: Records, by: str, order: tuple[str, ...], limit: int) -> Records:
     """At most ``limit`` records, with an equal share for every value of ``by``; the values in ``order``, the records of
     each in their own order."""
-    kinds = {name: [record for record in records if record[by] == name] for name in order}
-    room = dict.fromkeys(kinds, 0)
-    left = min(limit, len(records))
-    while left > 0 and any(room[name] < len(kinds[name]) for name in kinds):
-        for name, held in kinds.items():
-            if left > 0 and room[name] < len(held):
-                room[name] += 1
-                left -= 1
-    return [record for name, held in kinds.items() for record in held[: room[name]]]
+    kinds = [[record for record in records if record[by] == name] for name in order]
+    first = sorted((rank, kind) for kind, held in enumerate(kinds) for rank in range(len(held)))[:limit]
+    room = Counter(kind for _, kind in first)
+    return [record for kind, held in enumerate(kinds) for record in held[: room[kind]]]
 
 
 def general(reasons: pa.Array) -> pa.Array:
@@ -119,7 +114,7 @@ class Page(ABC):
             return []
         texts = self.published.documents_of(self.published.numbered.where(partial(_of_documents, documents))).table()
         return [
-            {"document": row["document"], "events": row["events"]}
+            {name: row[name] for name in ("document", "events")}
             | {"xml": row["xml"][:_MOST_XML], "length": len(row["xml"])}
             for row in texts.sort_by("document").to_pylist()
         ]
@@ -144,7 +139,6 @@ class LogPage(Page):
     Parquet: decisions, chain_breaks and net_effects; None: nothing is stored.
     """
 
-    is_log: Final = True
     kind: ClassVar[str] = "event_type"
 
     def __init__(
@@ -206,13 +200,12 @@ class LogPage(Page):
 
     def perpetrators(self, limit: int = 12) -> Records:
         """Who made the changes, most rows first, and whether that is the driver's user."""
-        users: dict[str | None, dict[str, Any]] = {}
+        rows, published = Counter[str | None](), Counter[str | None]()
         for row in counted(self.rows, ["perpetrator", "decision"]):
-            name = row["perpetrator"]
-            user = users.setdefault(name, {"perpetrator": name, "rows": 0, "published": 0})
-            user["rows"] += row["rows"]
-            user["published"] += row["rows"] if row["decision"] == str(Decision.PUBLISHED) else 0
-        return sorted(users.values(), key=lambda r: (-r["rows"], r["perpetrator"] or ""))[:limit]
+            rows[row["perpetrator"]] += row["rows"]
+            published[row["perpetrator"]] += row["rows"] if row["decision"] == str(Decision.PUBLISHED) else 0
+        most = sorted(rows, key=lambda name: (-rows[name], name or ""))[:limit]
+        return [{"perpetrator": name, "rows": rows[name], "published": published[name]} for name in most]
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -230,10 +223,9 @@ class LogPage(Page):
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
         """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
         1), each with the object's number of rows (``of``) and its ``lane``, from 0; the object with most rows first."""
-        order = [("of", "descending"), *_ascending(*_OBJECT)]
-        sizes = self._objects.first(order, lanes).to_pylist()
-        busiest = {tuple(row[name] for name in _OBJECT): row["of"] for row in sizes}
-        names = pa.array([_object_text(*named) for named in busiest], pa.string())
+        sizes = self._objects.first([("of", "descending"), *_ascending(*_OBJECT)], lanes)
+        busiest = {tuple(row[name] for name in _OBJECT): row["of"] for row in sizes.to_pylist()}
+        names = _object_texts(sizes).combine_chunks()
         of_busiest = self.rows.where(lambda batch: pc.is_in(_object_texts(batch), names))
         ranked = of_busiest.map(partial(_ranked, self.settings.future_events), _RANKED)
         first: Records = ranked.first(_ascending("at", "id", *LOCATION), rows, _OBJECT).to_pylist()
@@ -345,14 +337,6 @@ class LogPage(Page):
             row["read_back"] = ["the whole row" if name == "*" else name for name in row["read_back"]] or None
         return rows
 
-    def spellings(self, capture: Any, limit: int = 50) -> Records:
-        """Keys with several spellings, from the problems of the capture."""
-        names = ("table", "sentence", "file", "offset")
-        problems = capture.rows("problems", ("code", *names))
-        rows = problems.where(lambda batch: pc.equal(batch["code"], str(Problem.KEY_SPELLING))).select(names)
-        found: Records = rows.first(_ascending("file", "offset"), limit).to_pylist()
-        return found
-
 
 _DECIDED: Final = pa.schema([*ROW_DECISIONS, *(ROWS.field(name) for name in _SHOWN)])
 _AT: Final = pa.field("at", pa.string())
@@ -378,11 +362,7 @@ def _located(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([_AT, _IS_SHOWN]))
 
 
-def _object_text(table: str | None, key: str) -> str:
-    return f"{'' if table is None else table}\0{key}"
-
-
-def _object_texts(batch: pa.RecordBatch) -> pa.Array:
+def _object_texts(batch: pa.RecordBatch | pa.Table) -> Any:
     return pc.binary_join_element_wise(pc.coalesce(batch["table_name"], ""), batch["table_key"], "\0")
 
 
@@ -437,21 +417,30 @@ TYPES: Final[dict[int | None, str]] = {number: f"{number} {one.name}" for number
 TYPES[None] = "none of the eight"
 
 CATEGORIES: Final = {
-    "per field": (1, 2, 3),
-    "per row": (4,),
-    "per row, query-back": (5, 6),
-    "per field, query-back": (7, 8),
+    "per field": (
+        (1, 2, 3),
+        (
+            "Each column has its row, with the value: the most space, and a statement for each column in the triggers. "
+            "Nothing is queried."
+        ),
+    ),
+    "per row": ((4,), "A deleted row is one row of the log. There is nothing to query."),
+    "per row, query-back": (
+        (5, 6),
+        (
+            "A changed row is one row of the log, without values: the least space and the simplest triggers, but the "
+            "driver queries the table for each event."
+        ),
+    ),
+    "per field, query-back": (
+        (7, 8),
+        (
+            "Each column has its row, without the value: less space, but a statement for each column in the triggers, "
+            "and the driver queries the table for each event."
+        ),
+    ),
 }
-"""The categories of event types (docs/formats/idm-event-log.md §3.2), and the types of each."""
-_MEANINGS: Final = {
-    "per field": "Each column has its row, with the value: the most space, and a statement for each column in the "
-    "triggers. Nothing is queried.",
-    "per row": "A deleted row is one row of the log. There is nothing to query.",
-    "per row, query-back": "A changed row is one row of the log, without values: the least space and the simplest "
-    "triggers, but the driver queries the table for each event.",
-    "per field, query-back": "Each column has its row, without the value: less space, but a statement for each column "
-    "in the triggers, and the driver queries the table for each event.",
-}
+"""The categories of event types (docs/formats/idm-event-log.md §3.2): the types of each, and its meaning."""
 
 OPERATIONS: Final[dict[str | None, str]] = {str(one): str(one) for one in Operation}
 """The operations of changes, in their order."""
@@ -477,17 +466,15 @@ def with_object(records: Iterable[Mapping[str, Any]], table: str = "table_name")
 
 def cards(facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """The figures at the top of the page: title, value and a note each. ``facts`` are those of a page."""
-    log = "objects" in facts
+    title, of_what = "changes", "of the capture"
+    if "objects" in facts:
+        title, of_what = "rows", f"of {plural(facts['objects'], 'object')}"
     decisions = {name.removeprefix("decisions_"): facts[name] for name in facts if name.startswith("decisions_")}
     published, rows = decisions.pop("published"), facts["rows"]
-    share = f"{_percent(published, rows)} of them" if rows else ""
+    share = published / rows if published in (0, rows) and rows else min(max(published / (rows or 1), 0.01), 0.99)
     shown = [
-        (
-            "rows" if log else "changes",
-            count(rows),
-            f"of {plural(facts['objects'], 'object')}" if log else "of the capture",
-        ),
-        ("published", count(published), share),
+        (title, count(rows), of_what),
+        ("published", count(published), f"{share:.0%} of them" if rows else ""),
         ("documents", count(facts["documents"]), f"with {plural(facts['events'], 'event')}"),
     ]
     notes = {
@@ -503,15 +490,8 @@ def cards(facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return shown
 
 
-def _percent(some: int, all_: int) -> str:
-    """A share in per cent without decimals; 0 and 100 only if they are exact."""
-    return f"{some / all_:.0%}" if some in (0, all_) else f"{min(max(some / all_, 0.01), 0.99):.0%}"
-
-
-def setting_sentences(settings: Settings, tables: Iterable[str], log: bool = True) -> list[str]:
+def setting_sentences(settings: Settings, tables: Iterable[str]) -> list[str]:
     """The settings and data that decisions depend on, and what is missing."""
-    if not log:
-        return []
     names = sorted(tables)
     user = settings.driver_user
     shown = joined([visible(name, 40) for name in names[:8]] + ([f"{len(names) - 8} more"] if len(names) > 8 else []))
@@ -564,32 +544,26 @@ def matrix(counts: Iterable[Mapping[str, Any]], kind: str) -> tuple[Records, dic
 
 def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     """The event types in the log, the meaning of each, and its number of rows."""
-    totals: dict[int | None, int] = {}
+    totals = Counter[int | None]()
     for row in counts:
-        totals[row["event_type"]] = totals.get(row["event_type"], 0) + row["rows"]
+        totals[row["event_type"]] += row["rows"]
     used = []
     for number, rows in totals.items():
         known = EVENT_TYPES.get(number or 0)
-        name, meaning = (known.name, known.meaning) if known else ("none of the eight", "reserved: never published")
-        kind = "?" if number is None else str(number)
-        used.append(
-            {"event_type": kind, "name": name, "meaning": meaning, "verb": known.verb if known else None, "rows": rows}
-        )
+        about = (known.name, known.meaning, known.verb) if known else (TYPES[None], "reserved: never published", None)
+        row = {"event_type": "?" if number is None else str(number)}
+        used.append(row | dict(zip(("name", "meaning", "verb"), about, strict=True)) | {"rows": rows})
     return used
 
 
 def categories_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     """The categories of the event types in the log, with their number of rows and a sentence each."""
-    counts = list(counts)
-    used = []
-    for name, kinds in CATEGORIES.items():
-        rows = sum(row["rows"] for row in counts if row["event_type"] in kinds)
-        if rows:
-            types = ", ".join(map(str, kinds))
-            used.append({"category": name, "types": types, "rows": rows, "sentence": _MEANINGS[name]})
-    return used
-
-
-def effects_said(effects: Mapping[str, int]) -> str:
-    """A sentence with the number of objects by net effect."""
-    return f"Of {plural(sum(effects.values()), 'object')}: {tally(effects)}."
+    rows_of = Counter[int | None]()
+    for row in counts:
+        rows_of[row["event_type"]] += row["rows"]
+    used = [
+        {"category": name, "types": ", ".join(map(str, types)), "rows": sum(rows_of[kind] for kind in types)}
+        | {"sentence": sentence}
+        for name, (types, sentence) in CATEGORIES.items()
+    ]
+    return [row for row in used if row["rows"]]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows
+from cdcwb.dataset import LocalRows, Rows
 from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
@@ -26,8 +25,6 @@ from cdcwb.times import LEAST, TimeAxis, fences, time_of
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from cdcwb.capture import Capture
 
 __all__ = [
@@ -147,71 +144,28 @@ class TableSnapshot:
 
     def __init__(self, capture: Capture, folder: Path | None = None, images: bool = False) -> None:
         self._capture = capture
-        self._images = images
-        self._folder = folder
-        self._kept: set[str] = set()
-        if folder is not None:
-            for name in _NAMES:
-                _check_ours(folder / f"{name}.parquet")
-        elif capture.local_rows("transactions", ()) is None and not capture.stored and not on_cluster():
-            self._folder = scratch(self, "cdcwb-snapshot-")
+        self._columns = {name: TABLES[name].names for name in _NAMES} | ({} if images else {"changes": _PLACED})
+        self._store: TableStore | None = None
+        if folder is not None or (capture.local_rows("transactions", ()) is None and not capture.stored):
+            self._store = TableStore(folder, _NAMES)
+        self._kept: dict[str, Rows] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._capture, name)
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """See :meth:`cdcwb.Capture.rows`; those of tables that are read once, from these."""
-        local = self._capture.local_rows(table, columns)
-        folder = self._folder if table in _NAMES else None
-        if local is not None:
-            if folder is not None:
-                self._keep(table, folder)
-            return local
-        if folder is None or (table == "changes" and not self._images and not {*columns} <= {*_PLACED}):
+        every = self._columns.get(table, ())
+        if self._store is None or self._store.folder is None or not {*columns} <= {*every}:
             return self._capture.rows(table, columns)
-        frame = getattr(self, table)
-        stored = Stored(folder / f"{table}.parquet", table, columns)
+        if table not in self._kept:
+            self._kept[table] = self._store.keep(table, self._capture.rows(table, every))
+        if (local := self._capture.local_rows(table, columns)) is not None:
+            return local
+        stored = Stored(self._store.folder / f"{table}.parquet", table, columns)
         if len(stored) <= MOST_ROWS:
             return LocalRows(stored.batches, stored.schema)
-        return SparkRows(frame.select(*columns), stored.schema)
-
-    def _keep(self, name: str, parent: Path) -> None:
-        """Writes a table that this process reads into a folder, once."""
-        if name in self._kept:
-            return
-        self._kept.add(name)
-        columns = _PLACED if name == "changes" and not self._images else TABLES[name].names
-        self._capture.rows(name, columns).stored(parent / f"{name}.parquet")
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the tables are those of a saved capture, which is not written again."""
-        return self._folder is None and bool(self._capture.stored)
-
-    @cached_property
-    def transactions(self) -> DataFrame:
-        """One row per transaction."""
-        return self._stored("transactions")
-
-    @cached_property
-    def changes(self) -> DataFrame:
-        """One row per logical change."""
-        return self._stored("changes")
-
-    @cached_property
-    def problems(self) -> DataFrame:
-        """One row per problem."""
-        return self._stored("problems")
-
-    def _stored(self, name: str) -> DataFrame:
-        placed = name == "changes" and not self._images  # no images are needed
-        source = getattr(self._capture, "change_headers" if placed else name)
-        frame: DataFrame = source.select(*_PLACED) if placed else source
-        if self._folder is None or self._capture.local_rows(name, ()) is not None:
-            return frame
-        path = str(self._folder / f"{name}.parquet")
-        frame.write.mode("overwrite").parquet(path)
-        return frame.sparkSession.read.schema(frame.schema).parquet(path)
+        return self._kept[table].select(columns)
 
 
 # --- tables that are read several times -------------------------------------------------------------------------------

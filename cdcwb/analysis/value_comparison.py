@@ -49,7 +49,11 @@ class Rules:
 
     def __post_init__(self) -> None:
         """Raises OptionError for an unknown kind of comparison or a negative tolerance."""
-        wrong = _unknown_kinds(self.types)
+        wrong = [
+            f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
+            for column, kind in self.types.items()
+            if kind not in KINDS
+        ]
         if self.tolerance < 0:
             wrong.append(f"tolerance: expected a number from 0 on, found {self.tolerance}")
         if wrong:
@@ -79,55 +83,49 @@ def read_rules(text: str) -> Rules:
 
     Raises OptionError that names everything that is wrong.
     """
+    rules, why = None, ""
     try:
         rules = json.loads(text or "{}", parse_float=Decimal)
     except (TypeError, ValueError) as error:
-        raise OptionError(f"rules: expected a JSON object, found {text!r} ({error})") from None
+        why = f" ({error})"
     if not isinstance(rules, dict):
-        raise OptionError(f"rules: expected a JSON object, found {text!r}")
+        raise OptionError(f"rules: expected a JSON object, found {text!r}{why}")
     wrong = [
         f"rules: there is no '{name}'.{nearest(name, _RULES)} There are: {', '.join(_RULES)}"
         for name in rules
         if name not in _RULES
     ]
-    for name in ("tables", "columns", "types"):
-        mapping = rules.get(name, {})
-        if not isinstance(mapping, dict) or not all(isinstance(value, str) for value in mapping.values()):
-            wrong.append(f"rules, {name}: expected an object of texts, found {mapping!r}")
-            rules.pop(name)
-    wrong += _unknown_kinds(rules.get("types", {}))
+    values: dict[str, Any] = {}
+    for name in _RULES[:3]:
+        values[name] = rules.get(name, {})
+        if not isinstance(values[name], dict) or not all(isinstance(value, str) for value in values[name].values()):
+            wrong.append(f"rules, {name}: expected an object of texts, found {values.pop(name)!r}")
     tolerance = rules.get("tolerance", 0)
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | Decimal) or tolerance < 0:
+    if isinstance(tolerance, int | Decimal) and not isinstance(tolerance, bool) and tolerance >= 0:
+        values["tolerance"] = Decimal(tolerance)
+    else:
         wrong.append(f"rules, tolerance: expected a number from 0 on, found {tolerance!r}")
-    late_after = _span(rules.get("late_after"), wrong)
+    late_after = rules.get("late_after")
+    span = None if isinstance(late_after, bool) else _SPAN.fullmatch(str(late_after).strip())
+    try:
+        if span is not None:
+            values["late_after"] = timedelta(microseconds=int(Decimal(span[1]) * _UNITS[span[2] or "s"]))
+        elif late_after is not None:
+            wrong.append(
+                f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {late_after!r}"
+            )
+    except OverflowError:
+        wrong.append(f"rules, late_after: {late_after!r} is longer than any delay")
+    try:
+        parsed = Rules(**values)
+    except OptionError as error:
+        wrong.append(str(error))
     if wrong:
         raise OptionError("; ".join(wrong))
-    maps = {name: rules.get(name, {}) for name in ("tables", "columns", "types")}
-    return Rules(**maps, tolerance=Decimal(tolerance), late_after=late_after)
+    return parsed
 
 
 _RULES: Final = ("tables", "columns", "types", "tolerance", "late_after")
-
-
-def _unknown_kinds(types: Mapping[str, str]) -> list[str]:
-    return [
-        f"types: {column!r} is compared as one of {', '.join(KINDS)}, found {kind!r}.{nearest(kind, KINDS)}"
-        for column, kind in types.items()
-        if kind not in KINDS
-    ]
-
-
-def _span(value: Any, wrong: list[str]) -> timedelta | None:
-    parsed = None if isinstance(value, bool) or value is None else _SPAN.fullmatch(str(value).strip())
-    if parsed is None:
-        if value is not None:
-            wrong.append(f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {value!r}")
-        return None
-    try:
-        return timedelta(microseconds=int(Decimal(parsed[1]) * _UNITS[parsed[2] or "s"]))
-    except OverflowError:
-        wrong.append(f"rules, late_after: {value!r} is longer than any delay")
-        return None
 
 
 def canonical(value: str | None, kind: str = "auto") -> str | None:
@@ -160,10 +158,8 @@ def same(one: str | None, other: str | None, kind: str = "auto", tolerance: Deci
         return True
     if kind == "auto" and {one.lower(), other.lower()} <= _TRUE | _FALSE and {"true", "false"} & {one, other}:
         return canonical(one, "boolean") == canonical(other, "boolean")
-    if tolerance and kind in ("auto", "number", "float"):
-        x, second = _number(one), _number(other)
-        return x is not None and second is not None and abs(_EXACT.subtract(x, second)) <= tolerance
-    return False
+    numbers = [_number(text) for text in (one, other)] if tolerance and kind in ("auto", "number", "float") else [None]
+    return None not in numbers and abs(_EXACT.subtract(*numbers)) <= tolerance
 
 
 def _number(text: str) -> Decimal | None:

@@ -176,7 +176,6 @@ class ChangePage(Page):
     """A capture with the documents of its changes. ``folder`` stores the decisions as Parquet; None: nothing is stored.
     ``infer_keys``, ``complete``: as in :func:`xds_of_changes`."""
 
-    is_log: Final = False
     kind: ClassVar[str] = "operation"
 
     def __init__(
@@ -240,21 +239,6 @@ class ChangePage(Page):
             rows = {"rows": values[:_MOST_VALUES], "rows_total": len(values)}
             shown.append(text | {"why": ", ".join(why[number])} | rows)
         return shown
-
-    chain_breaks: Final = 0
-    effects: Final[dict[str, int]] = {}
-
-    def chain(self, limit: int = 50) -> Records:
-        """Empty: only event logs have chains; the same applies to the following methods."""
-        return []
-
-    def net(self, limit: int = 40) -> Records:
-        """Nothing."""
-        return []
-
-    def spellings(self, capture: Any, limit: int = 50) -> Records:
-        """Nothing."""
-        return []
 
     def _changes_of(self, documents: list[int]) -> Records:
         chosen, shown = pa.array(documents), ("document", "event")

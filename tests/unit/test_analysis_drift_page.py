@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cdcwb.analysis.drift import chosen, names_of, profile_rows
+from cdcwb.analysis.drift import chosen, profile_rows
 from cdcwb.analysis.profiles import Profile, profiles_of
 from cdcwb.analysis.version_order import Version
 from cdcwb.dataset import LocalRows
@@ -28,7 +28,7 @@ KNOWN = [
 
 
 def names(table: str = "", old: str = "", new: str = "") -> tuple[str, str] | None:
-    found = chosen(KNOWN, table, old, new)
+    _, found = chosen(KNOWN, table, old, new)
     return None if found is None else (found[0].table_version, found[1].table_version)
 
 
@@ -78,10 +78,8 @@ def test_everything_that_is_wrong_with_a_choice_is_said_in_one_message(
 
 
 def test_the_tables_whose_steps_are_shown_are_one_or_all() -> None:
-    assert names_of(KNOWN, "") == {"shop.customer", "shop.orders", "web.orders"}
-    assert names_of(KNOWN, "customer") == {"shop.customer"}
-    with pytest.raises(OptionError, match="there is no"):
-        names_of(KNOWN, "customers")
+    assert chosen(KNOWN, "", "", "")[0] == {"shop.customer", "shop.orders", "web.orders"}
+    assert chosen(KNOWN, "customer", "", "")[0] == {"shop.customer"}
 
 
 def test_a_name_that_does_not_show_is_escaped_in_the_message() -> None:

@@ -44,8 +44,7 @@ class Drift(Page):
     def __init__(self, opened: OpenedCapture, table: str = "", old_version: str = "", new_version: str = "") -> None:
         super().__init__(opened)
         self.drift = drift(self.capture)
-        self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
-        named = ask.names_of(self.drift.versions, table)
+        named, self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
         self.values = values(self.capture)
         self.reported = ask.all_findings(self.drift, self.values)
         self.wrong = ask.misaligned_rows(self.values.misaligned)

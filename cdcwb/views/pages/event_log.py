@@ -10,12 +10,14 @@ from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
+from cdcwb.analysis.integrity import first_problems
 from cdcwb.analysis.xds_changes import page_of
 from cdcwb.formats.options import as_bool
+from cdcwb.model import Problem
 from cdcwb.report import xml
 from cdcwb.report.answer import Answer
 from cdcwb.views.pages.page import Page, panel
-from cdcwb.words import count, plural
+from cdcwb.words import count, plural, tally
 from cdcwb.xds.changes import NO_KEY
 
 if TYPE_CHECKING:
@@ -52,9 +54,9 @@ class EventLog(Page):
         self.page = page_of(opened.whole, opened.part, self.settings, self.tables_now, opened.asked.folder, infer_keys)
         self.inferred = list(self.page.published.inferred)
         keys = {"keys_inferred": {key.table: key.column for key in self.inferred}}
-        self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.page.is_log} | keys
         self.log = self.page if isinstance(self.page, LogPage) else None
-        self.kind, self.unit = self.page.kind, "row" if self.page.is_log else "change"
+        self.facts: dict[str, Any] = self.page.facts | {"is_event_log": self.log is not None} | keys
+        self.kind, self.unit = self.page.kind, "row" if self.log else "change"
 
     @classmethod
     def check(cls, snapshot: str = "auto", infer_keys: bool = False, **settings: Any) -> Settings:
@@ -91,7 +93,7 @@ class EventLog(Page):
         for key in self.inferred:
             answer.note(str(key))
         answer.cards(words.cards(self.facts))
-        for sentence in words.setting_sentences(self.settings, self.tables_now, self.page.is_log):
+        for sentence in words.setting_sentences(self.settings, self.tables_now) if self.log else ():
             answer.note(sentence)
 
     @panel("Decisions")
@@ -174,7 +176,7 @@ class EventLog(Page):
     @panel("Old values that do not fit")
     def chain(self, answer: Answer) -> None:
         """Rows whose old value differs from the value that the previous row wrote."""
-        answer.record({"chain_breaks": self.page.chain_breaks})
+        answer.record({"chain_breaks": self.log.chain_breaks if self.log else 0})
         if self.log and not self.nothing:
             headings = "record_id; scope: object; column_name: column; previous_record_id: previous record"
             headings += "; previous_new_value: value it wrote; old_value"
@@ -189,12 +191,12 @@ class EventLog(Page):
     @panel("Net effect")
     def net(self, answer: Answer) -> None:
         """The net effect of all rows of an object."""
-        effects = self.page.effects
+        effects = self.log.effects if self.log else {}
         answer.record({"net_effects": effects})
         if not self.log or self.nothing:
             return
         if effects:
-            answer.note(words.effects_said(effects))
+            answer.note(f"Of {plural(sum(effects.values()), 'object')}: {tally(effects)}.")
         headings = "scope: object; rows; effect; was: before; now: after; read_back: read from the table"
         rows = words.with_object(self.log.net(40), "table")
         answer.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
@@ -209,7 +211,7 @@ class EventLog(Page):
     @panel("Different spellings of a key")
     def spellings(self, answer: Answer) -> None:
         """Keys with several spellings."""
-        spellings = self.page.spellings(self.capture)
+        spellings = first_problems(self.capture, ("file", "offset"), 50, [Problem.KEY_SPELLING]) if self.log else []
         answer.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
             headings = "table; sentence; file: first in; offset: at offset"
