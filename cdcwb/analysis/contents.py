@@ -21,17 +21,7 @@ from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural
 
-__all__ = [
-    "BINS",
-    "Done",
-    "command",
-    "done",
-    "ledger",
-    "ledger_sentence",
-    "readers",
-    "short_names",
-    "versions",
-]
+__all__ = ["BINS", "Done", "command", "done", "ledger", "ledger_sentence", "readers", "short_names", "versions"]
 
 BINS: Final = 120
 """Maximum number of time bins."""

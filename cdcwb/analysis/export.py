@@ -73,20 +73,7 @@ KINDS: Final = ("jsonl", "parquet", "csv")
 """Formats of export, by the ending of the file's name."""
 
 _FILES: Final = (
-    "html",
-    "htm",
-    "pdf",
-    "json",
-    "jsonl",
-    "csv",
-    "tsv",
-    "txt",
-    "parquet",
-    "xml",
-    "xds",
-    "xlsx",
-    "zip",
-    "gz",
+    *("html", "htm", "pdf", "json", "jsonl", "csv", "tsv", "txt", "parquet", "xml", "xds", "xlsx", "zip", "gz"),
 )
 """Endings of names that are meant for a file."""
 _PIECE: Final = 8 << 20

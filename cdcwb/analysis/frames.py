@@ -27,13 +27,7 @@ from cdcwb.writing import scratch
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
-__all__ = [
-    "NO_TABLE",
-    "TableSnapshot",
-    "TableStore",
-    "dated_rows",
-    "time_axis",
-]
+__all__ = ["NO_TABLE", "TableSnapshot", "TableStore", "dated_rows", "time_axis"]
 
 
 def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
@@ -55,10 +49,7 @@ _SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
 
 
 def time_axis(
-    rows: Rows,
-    times: Callable[[pa.RecordBatch], Ints],
-    first: datetime | None = None,
-    last: datetime | None = None,
+    rows: Rows, times: Callable[[pa.RecordBatch], Ints], first: datetime | None = None, last: datetime | None = None
 ) -> TimeAxis | None:
     """The time axis for rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and ``last`` as far
     as these are known (:mod:`cdcwb.times`); None without times. Quartiles are estimated where there are very many

@@ -1,7 +1,7 @@
 """Compares two captures of the same tables: changes that are missing, extra, different or late.
 
 The changes of each row are matched in commit order (:mod:`cdcwb.analysis.value_comparison`). Changes without a partner
-get a reason (:mod:`cdcwb.analysis.reconcile_reasons`). Changes that are rolled back, undone or open, and full loads,
+get a reason (:mod:`cdcwb.analysis.value_comparison`). Changes that are rolled back, undone or open, and full loads,
 are excluded on both sides.
 """
 
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,17 +24,20 @@ import pyarrow.compute as pc
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.history import CHANGED, value_text
 from cdcwb.analysis.images import MAP, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
-from cdcwb.analysis.keys import (
-    FACTS,
-    InferredKey,
-    KnownTable,
-    changes_of,
-    infer_keys,
-    known_tables,
-    without_key,
+from cdcwb.analysis.keys import FACTS, InferredKey, KnownTable, changes_of, infer_keys, known_tables, without_key
+from cdcwb.analysis.value_comparison import (
+    Change,
+    Losses,
+    Matched,
+    Reason,
+    Rules,
+    Span,
+    canonical,
+    changed_columns,
+    match,
+    reason_words,
+    reasons,
 )
-from cdcwb.analysis.reconcile_reasons import Losses, Reason, Span, changed_columns, reason_words, reasons
-from cdcwb.analysis.value_comparison import Change, Matched, Rules, canonical, match
 from cdcwb.dataset import Batches, Rows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -177,12 +179,10 @@ SIDES: Final = ("source", "target")
 KINDS: Final = ("same", "missing", "extra", "different")
 """The outcomes of a comparison; a change may also be late."""
 
+_SECONDS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
 STEPS: Final = (
     *(step * 10**power for power in (3, 4, 5) for step in (1, 2, 5)),
-    *(
-        seconds * 1_000_000
-        for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400)
-    ),
+    *(seconds * 1_000_000 for seconds in _SECONDS),
 )
 """The lower edges of the delay bins in microseconds; the first bins are for delays below 0, of 0 and from 1."""
 
@@ -251,72 +251,75 @@ class Reconciled:
         found: list[dict[str, Any]] = groups.to_pylist()
         return found
 
+    def _sums(self, *by: str) -> Counter[Any]:
+        """The number of changes by some of the columns of groups."""
+        sums: Counter[Any] = Counter()
+        for group in self._groups:
+            sums[tuple(group[name] for name in by)] += group["n"]
+        return sums
+
     def counts(self) -> dict[str, int]:
         """The number of changes that are ``same``, ``missing``, ``extra``, ``different`` and ``late`` (which are also
         the same or different)."""
-        return _counts(self._groups)
+        return {kind: self._sums("what")[kind,] for kind in KINDS} | {"late": self._sums("late")[True,]}
 
     def by_reason(self, what: str) -> dict[str, int]:
-        """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.reconcile_reasons.Reason`), with the number
+        """Why changes are ``missing`` or ``extra`` (:class:`cdcwb.analysis.value_comparison.Reason`), with the number
         of changes for each reason, most first."""
-        counts: Counter[str] = Counter()
-        for group in self._groups:
-            if group["what"] == what and group["reason"] is not None:
-                counts[group["reason"]] += group["n"]
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        counts = self._sums("what", "reason").items()
+        of_kind = [(reason, number) for (kind, reason), number in counts if kind == what and reason is not None]
+        return dict(sorted(of_kind, key=lambda item: (-item[1], item[0])))
 
     @property
     def unlike(self) -> int:
         """The number of changes that are not the same, or late."""
-        return sum(group["n"] for group in self._groups if group["what"] != "same" or group["late"])
+        counts = self._sums("what", "late")
+        return counts.total() - counts["same", False]
 
     def by_table(self) -> list[dict[str, Any]]:
         """``table``, ``same``, ``missing``, ``extra``, ``different``, ``late``, ``slowest_us`` (null if no delay is
         known), by name."""
+        kinds, late = self._sums("table", "what"), self._sums("table", "late")
         tables = []
-        for table, of_table in groupby(sorted(self._groups, key=itemgetter("table")), itemgetter("table")):
-            groups = list(of_table)
-            slowest = max((g["slowest_us"] for g in groups if g["slowest_us"] is not None), default=None)
-            tables.append({"table": table, **_counts(groups), "slowest_us": slowest})
+        for table in sorted({group["table"] for group in self._groups}):
+            slowest = [group["slowest_us"] for group in self._groups if group["table"] == table]
+            counts = {kind: kinds[table, kind] for kind in KINDS} | {"late": late[table, True]}
+            longest = max((delay for delay in slowest if delay is not None), default=None)
+            tables.append({"table": table, **counts, "slowest_us": longest})
         return tables
 
     def delays(self) -> list[dict[str, Any]]:
         """Delays of matched changes: ``from_us`` (None: the target's time is before the source's), ``to_us`` (excluded;
         None: no limit), ``changes`` and ``late`` ones, shortest first, without empty bins at either end."""
+        counts = self._sums("delay", "late")
+        used = sorted({delay for delay, _ in counts if delay is not None})
         edges = [None, 0, 1, *STEPS, None]
-        rows: list[dict[str, Any]] = [
-            {"from_us": low, "to_us": high, "changes": 0, "late": 0} for low, high in pairwise(edges)
+        return [
+            {"from_us": edges[number], "to_us": edges[number + 1]}
+            | {"changes": counts[number, True] + counts[number, False], "late": counts[number, True]}
+            for number in (range(used[0], used[-1] + 1) if used else ())
         ]
-        for group in self._groups:
-            if group["delay"] is not None:
-                rows[group["delay"]]["changes"] += group["n"]
-                rows[group["delay"]]["late"] += group["n"] * group["late"]
-        used = [number for number, row in enumerate(rows) if row["changes"]]
-        return rows[used[0] : used[-1] + 1] if used else []
 
     def over_time(self) -> list[dict[str, Any]]:
         """Differences by commit time (in the source, if it has the change): ``began_at`` (of a bin of
         :attr:`width_us`), ``missing``, ``extra``, ``different``, ``late``, for bins with differences. A change that is
         late and different counts as late."""
         bins: dict[int, dict[str, int]] = {}
-        for group in self._groups if self.first is not None else ():
-            what = "late" if group["late"] else group["what"]
-            if what != "same" and group["span"] is not None:
-                counts = bins.setdefault(group["span"], dict.fromkeys(("missing", "extra", "different", "late"), 0))
-                counts[what] += group["n"]
+        for (span, what, late), number in self._sums("span", "what", "late").items():
+            if self.first is not None and span is not None and (late or what != "same"):
+                counts = bins.setdefault(span, dict.fromkeys(("missing", "extra", "different", "late"), 0))
+                counts["late" if late else what] += number
         since, width = self._bins
         return [{"began_at": time_of(since + number * width)} | counts for number, counts in sorted(bins.items())]
 
     def by_column(self) -> list[dict[str, Any]]:
         """``table``, ``column``, ``different`` (changes that differ in it), ``compared`` (matched changes of the table
         that have images), ``rate``; only columns with differences, highest rate first."""
-        compared: Counter[str] = Counter()
-        for group in self._groups:
-            if group["has_images"] and group["what"] in ("same", "different"):
-                compared[group["table"]] += group["n"]
+        matched = self._sums("table", "has_images", "what")
         rows: list[dict[str, Any]] = self.pairs.totals({"different": "sum"}, _differing).to_pylist()
         for row in rows:
-            row |= {"compared": compared[row["table"]], "rate": row["different"] / compared[row["table"]]}
+            row["compared"] = sum(matched[row["table"], True, what] for what in ("same", "different"))
+            row["rate"] = row["different"] / row["compared"]
         return sorted(rows, key=lambda row: (-row["rate"], row["table"], row["column"]))
 
     def differences(self, limit: int = 200) -> list[dict[str, Any]]:
@@ -326,14 +329,6 @@ class Reconciled:
         rows = unlike.map(_with_positions, _ORDERED).first(order, limit)
         records: list[dict[str, Any]] = rows.select(DIFFERENCES.names).to_pylist()
         return records
-
-
-def _counts(groups: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    counts = dict.fromkeys((*KINDS, "late"), 0)
-    for group in groups:
-        counts[group["what"]] += group["n"]
-        counts["late"] += group["n"] * group["late"]
-    return counts
 
 
 _POSITIONS: Final = pa.schema([("_extra", pa.bool_()), ("_source", pa.string()), ("_target", pa.string())])
@@ -594,17 +589,13 @@ def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) 
         "table": table,
         "key": change.place["shown"],
         "operation": change.operation,
-        "source": None if source is None else _place(source.place),
-        "target": None if other is None else _place(other.place),
+        "source": None if source is None else {name: source.place[name] for name, _ in PLACE},
+        "target": None if other is None else {name: other.place[name] for name, _ in PLACE},
         "delay_us": delay,
         "late": rules.is_late(delay),
         "columns": _columns(table, pair, rules),
         "changed": [] if reason is None else changed_columns(change),
     }
-
-
-def _place(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name, _ in PLACE}
 
 
 def _columns(table: str, pair: Matched, rules: Rules) -> Sequence[dict[str, str | None]]:

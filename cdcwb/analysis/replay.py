@@ -56,15 +56,7 @@ from cdcwb.errors import OptionError
 from cdcwb.model import CHANGES, Operation
 from cdcwb.times import micros, time_of
 
-__all__ = [
-    "STATE",
-    "Replayed",
-    "check_keyed",
-    "growth",
-    "rows_at",
-    "rows_over_time",
-    "state",
-]
+__all__ = ["STATE", "Replayed", "check_keyed", "growth", "rows_at", "rows_over_time", "state"]
 
 _REPLAYED: Final = (*FACTS, "table_version")
 _LAST: Final = (
@@ -257,11 +249,7 @@ class _Effects:
 
 
 def _effects_of(
-    changes: Rows,
-    known: KnownTable,
-    position: str | None,
-    time: dt.datetime | None,
-    bins: tuple[int, int] = (0, 1),
+    changes: Rows, known: KnownTable, position: str | None, time: dt.datetime | None, bins: tuple[int, int] = (0, 1)
 ) -> _Effects:
     """The effects of a table whose moves and TRUNCATEs are looked up first."""
     effects = _Effects(known.table, position, time, bins, tenures={} if known.moves <= _MOST_MOVES else None)

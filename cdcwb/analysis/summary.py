@@ -36,11 +36,7 @@ _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.W
 
 
 def summarize(
-    capture: Capture,
-    say: Callable[[str], None] = lambda _text: None,
-    *,
-    unfiltered: bool = True,
-    whole: Any = None,
+    capture: Capture, say: Callable[[str], None] = lambda _text: None, *, unfiltered: bool = True, whole: Any = None
 ) -> Facts:
     """The facts of a capture, with types of JSON: counts are int, times ISO 8601 in UTC, positions text; null is
     unknown.
@@ -269,13 +265,11 @@ def _problems(capture: Capture) -> Facts:
 
 def _unassigned(capture: Any) -> int:
     """The number of errors that name no table."""
-
-    def count(batch: pa.RecordBatch) -> int:
-        return int(
-            pc.sum(pc.and_(pc.equal(batch["severity"], str(Severity.ERROR)), batch["table"].is_null())).as_py() or 0
-        )
-
-    number: int = capture.rows("problems", ("severity", "table")).fold(count, total)
+    rows = capture.rows("problems", ("severity", "table"))
+    errors = rows.where(
+        lambda batch: pc.and_(pc.equal(batch["severity"], str(Severity.ERROR)), batch["table"].is_null())
+    )
+    number: int = errors.fold(len, total)
     return number
 
 
@@ -330,10 +324,6 @@ def _one(batch: pa.RecordBatch) -> pa.Array:
     return pa.repeat(1, len(batch))
 
 
-def _micros(times: pa.Array) -> pa.Array:
-    return times.cast(pa.int64())
-
-
 def count_events(capture: Capture) -> list[Row]:
     """By file_index, offset_unit, kind and record_type: ``events``, the sum of ``length``, the highest end (``reach``),
     the first and last position (without heartbeats) and time (microseconds since 1970)."""
@@ -341,7 +331,7 @@ def count_events(capture: Capture) -> list[Row]:
     def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
         is_placed = pc.not_equal(batch["kind"], str(Kind.HEARTBEAT))  # the position of a heartbeat may be zero
         position = pc.if_else(is_placed, batch["position"], pa.scalar(None, pa.string()))
-        time = _micros(batch["changed_at"])
+        time = batch["changed_at"].cast(pa.int64())
         numbers = {"events": _one(batch), "length": batch["length"], "reach": pc.add(batch["offset"], batch["length"])}
         return numbers | {
             f"{at}_{name}": value
@@ -357,8 +347,8 @@ def count_transactions(capture: Capture) -> list[Row]:
     """By outcome and completeness: ``transactions``, their first begin and last end (microseconds since 1970)."""
 
     def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        times = {"first_time": _micros(batch["began_at"]), "last_time": _micros(batch["ended_at"])}
-        return {"transactions": _one(batch), **times}
+        first, last = (batch[name].cast(pa.int64()) for name in ("began_at", "ended_at"))
+        return {"transactions": _one(batch), "first_time": first, "last_time": last}
 
     rows = capture.rows("transactions", [*_OF_TRANSACTIONS, "began_at", "ended_at"])
     return _grouped(rows, _OF_TRANSACTIONS, columns)

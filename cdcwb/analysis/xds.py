@@ -303,11 +303,7 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], ov
 
 
 def write_published(
-    published: Published,
-    documents: Path,
-    decisions: Path | None,
-    inputs: Sequence[str] = (),
-    overwrite: bool = False,
+    published: Published, documents: Path, decisions: Path | None, inputs: Sequence[str] = (), overwrite: bool = False
 ) -> None:
     """Writes all documents to the file or the folder ``documents``, in order, and the decisions, one JSON object a line
     in capture order, to the file ``decisions``. Either both are written or neither.

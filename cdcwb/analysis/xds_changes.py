@@ -59,12 +59,7 @@ _NUMBERED: Final = pa.schema([*_RENDERED, *_NUMBERS])
 
 
 def xds_of_changes(
-    capture: Any,
-    settings: Settings,
-    *,
-    infer_keys: bool = False,
-    complete: Any = None,
-    a_part: int = A_PART,
+    capture: Any, settings: Settings, *, infer_keys: bool = False, complete: Any = None, a_part: int = A_PART
 ) -> Published:
     """Publishes a capture's changes: insert as add, update as modify, delete as delete.
 

@@ -334,7 +334,7 @@ def _reconciled(facts: Facts) -> str:
 
 def _why(what: str, facts: Facts) -> str:
     """The reasons of missing or extra changes, in words."""
-    from cdcwb.analysis.reconcile_reasons import tally_words
+    from cdcwb.analysis.value_comparison import tally_words
 
     counts = facts.get(f"reconcile_{what}_by_reason")
     return f": {tally_words(counts, what)}" if counts else ""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import complete_keys
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.values import xml_unfit
 from cdcwb.xds.rows import Bools, Ints, flags
@@ -381,51 +382,26 @@ def document_batches(events: Events, *, product_version: str | None = None) -> I
 
 def _chunks(events: Events) -> Iterator[pa.RecordBatch]:
     """The events in batches of complete documents, each of the size of a write."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
+    batches: Iterable[pa.RecordBatch] = (events,) if isinstance(events, pa.RecordBatch) else events
+    if isinstance(events, pa.Table):
+        batches = events.to_batches()
     last: int | None = None
-    for piece in _pieces(events):
-        numbers = _numbers(piece, last)
-        if last is not None and (rows + len(piece) > _EVENTS or size + piece.nbytes > _BYTES):
-            begin = int(np.searchsorted(numbers, last, side="right"))  # of the first document that is not in memory
-            if begin < len(piece):
-                yield _joined([*held, piece.slice(0, begin)])
-                piece, held, rows, size = piece.slice(begin), [], 0, 0
-        held.append(piece)
-        rows, size, last = rows + len(piece), size + piece.nbytes, int(numbers[-1])
-    if held:
-        yield _joined(held)
-
-
-def _pieces(events: Events) -> Iterator[pa.RecordBatch]:
-    """The same events, in batches of limited size that are not empty."""
-    if isinstance(events, pa.RecordBatch):
-        batches: Iterable[pa.RecordBatch] = (events,)
-    else:
-        batches = events.to_batches() if isinstance(events, pa.Table) else events
-    for batch in batches:
-        waiting = [batch]
+    for chunk in complete_keys((batch for batch in batches if len(batch)), ["document"]):
+        numbers: Ints = chunk["document"].drop_null().to_numpy()
+        if len(numbers) < len(chunk):
+            raise CaptureError("an event has no document number")
+        if (last is not None and numbers[0] <= last) or (numbers[1:] < numbers[:-1]).any():
+            raise CaptureError("the documents of the events do not follow each other in ascending order")
+        last = int(numbers[-1])
+        waiting = [chunk]
         while waiting:
             piece = waiting.pop()
-            if len(piece) > 1 and (len(piece) > _EVENTS or piece.nbytes > _BYTES):
-                half = len(piece) // 2
-                waiting += [piece.slice(half), piece.slice(0, half)]
-            elif len(piece):
+            begins = np.flatnonzero(np.diff(piece["document"])) + 1  # of all documents but the first
+            if len(begins) and (len(piece) > _EVENTS or piece.nbytes > _BYTES):
+                middle = int(begins[len(begins) // 2])
+                waiting += [piece.slice(middle), piece.slice(0, middle)]
+            else:
                 yield piece
-
-
-def _numbers(piece: pa.RecordBatch, last: int | None) -> Ints:
-    numbers: Ints = piece["document"].drop_null().to_numpy()
-    if len(numbers) < len(piece):
-        raise CaptureError("an event has no document number")
-    if (last is not None and numbers[0] < last) or (numbers[1:] < numbers[:-1]).any():
-        raise CaptureError("the documents of the events do not follow each other in ascending order")
-    return numbers
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    (batch,) = pa.Table.from_batches([batch for batch in batches if len(batch)]).combine_chunks().to_batches()
-    return batch
 
 
 def _written(events: pa.RecordBatch, opening: str, closing: str) -> pa.RecordBatch:
@@ -493,9 +469,7 @@ def _frame(verb: Verb, class_name: str, association: int, *, has_attributes: boo
     tag = f'    <{verb} class-name="{class_name}"'
     if association == _NO_ASSOCIATION and not has_attributes:
         return f"{tag}/>\n", "", ""
-    before = {
-        _NO_ASSOCIATION: "",
-        _EMPTY_ASSOCIATION: "      <association/>\n",
-        _ASSOCIATION: "      <association>",
-    }[association]
+    before = {_NO_ASSOCIATION: "", _EMPTY_ASSOCIATION: "      <association/>\n", _ASSOCIATION: "      <association>"}[
+        association
+    ]
     return f"{tag}>\n{before}", "</association>\n" if association == _ASSOCIATION else "", f"    </{verb}>\n"

@@ -253,8 +253,7 @@ class Snapshot:
         offsets = np.zeros(rows.num_rows + 1, dtype=np.int32)
         np.cumsum(np.bincount(entry, minlength=rows.num_rows), out=offsets[1:])
         pairs = pa.StructArray.from_arrays(
-            [pa.concat_arrays(names).take(order), pa.concat_arrays(values).take(order)],
-            fields=list(CURRENT.value_type),
+            [pa.concat_arrays(names).take(order), pa.concat_arrays(values).take(order)], fields=list(CURRENT.value_type)
         )
         return pa.ListArray.from_arrays(pa.array(offsets), pairs)
 

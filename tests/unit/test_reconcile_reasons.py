@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.reconcile_reasons import (
+from cdcwb.analysis.value_comparison import (
     ABOUT,
+    Change,
     Losses,
     Reason,
+    Rules,
     changed_columns,
+    match,
     reason_words,
     reasons,
     tally_words,
 )
-from cdcwb.analysis.value_comparison import Change, Rules, match
 
 T = "shop.orders"
 SPANS = ((0, 1_000), (0, 1_000))

@@ -27,9 +27,8 @@ from cdcwb.analysis.history import (
 )
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
-from cdcwb.analysis.reconcile_reasons import ABOUT, Reason, reason_words
 from cdcwb.analysis.replay import Replayed, rows_over_time
-from cdcwb.analysis.value_comparison import Rules, read_rules
+from cdcwb.analysis.value_comparison import ABOUT, Reason, Rules, read_rules, reason_words
 from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
