@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
-from cdcwb.xds.rows import Bools, Ints, codes, flags, mapped_rows
+from cdcwb.xds.rows import Bools, Ints, flags, mapped_rows
 from cdcwb.xds.settings import Settings
 
 __all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
@@ -79,14 +80,6 @@ def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *,
         pa.Table.from_batches(left_out, schema=LEFT_OUT),
         pa.array(np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)),
     )
-
-
-class _Entries(NamedTuple):
-    """The entries of the maps of many rows, concatenated."""
-
-    row: Ints
-    name: pa.StringArray
-    value: pa.StringArray
 
 
 class _Attributes(NamedTuple):
@@ -166,18 +159,17 @@ class _Batch:
     def _associations(self) -> pa.StringArray:
         """The association of each change; null if it has none."""
         changes = self._changes
-        keys = _entries(changes["key"], self._open)
-        before = _entries(changes["before"], self._verb == Verb.MODIFY)
-        old = _indexes_of(keys.row, keys.name, before)
-        values = pc.coalesce(before.value.take(pa.array(old, mask=old < 0)), keys.value)
+        keys = _pairs_of(changes["key"], self._open)
+        before = _pairs_of(changes["before"], self._verb == Verb.MODIFY)
+        values = pc.coalesce(before.take(before.find(keys.rows, keys.names)), keys.values)
         for wrong, reason in (
             (~_valid(values), "a column of its key is NULL"),
-            (_unwritable(keys.name), "the name of a column of its key cannot be part of an association"),
-            (xml_unfit(values) | xml_unfit(keys.name), "its key has a character that XML 1.0 cannot hold"),
+            (_unwritable(keys.names), "the name of a column of its key cannot be part of an association"),
+            (xml_unfit(values) | xml_unfit(keys.names), "its key has a character that XML 1.0 cannot hold"),
         ):
-            self._leave_out(_rows(keys.row[wrong], len(changes)), reason)
-        pairs = pc.binary_join_element_wise(keys.name, quoted(values), "=")
-        first = np.searchsorted(keys.row, np.arange(len(changes) + 1))
+            self._leave_out(_rows(keys.rows[wrong], len(changes)), reason)
+        pairs = pc.binary_join_element_wise(keys.names, quoted(values), "=")
+        first = np.searchsorted(keys.rows, np.arange(len(changes) + 1))
         joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(first, pa.int32()), pairs), "+")
         schemas = pc.coalesce(changes["schema_name"], pa.scalar(self._settings.schema, pa.string()))
         associations = association(joined, changes["table_name"], schemas)
@@ -187,15 +179,15 @@ class _Batch:
     def _attributes(self) -> _Attributes:
         """The attributes of all adds and modifies, in the order of their rows; leaves out rows that cannot be
         events."""
-        added = _entries(self._changes["after"], self._open & (self._verb == Verb.ADD))
-        present = _valid(added.value)
+        added = _pairs_of(self._changes["after"], self._open & (self._verb == Verb.ADD))
+        present = _valid(added.values)
         count = int(present.sum())
         adds = _Attributes(
-            added.row[present],
-            added.name.filter(pa.array(present)),
+            added.rows[present],
+            added.names.filter(pa.array(present)),
             np.zeros(count, dtype=np.bool_),
             pa.nulls(count, pa.string()),
-            added.value.filter(pa.array(present)),
+            added.values.filter(pa.array(present)),
         )
         modifying = self._open & (self._verb == Verb.MODIFY)
         modifies = self._modified(modifying)
@@ -221,18 +213,17 @@ class _Batch:
         return attributes
 
     def _modified(self, modifying: Bools) -> _Attributes:
-        before, after = (_entries(self._changes[image], modifying) for image in ("before", "after"))
+        before, after = (_pairs_of(self._changes[image], modifying) for image in ("before", "after"))
         changed = self._changes["changed_columns"]
         known = _valid(changed)
         named = np.flatnonzero(modifying & known)
         lists = changed.take(pa.array(named))
         of_lists = np.repeat(named, _lengths(lists))
-        silent = ~known[after.row]
-        row = np.concatenate([of_lists, after.row[silent]])
-        name = pa.concat_arrays([pc.list_flatten(lists), after.name.filter(pa.array(silent))])
-        new, old = _indexes_of(row, name, after), _indexes_of(row, name, before)
-        add = after.value.take(pa.array(new, mask=new < 0))
-        remove = before.value.take(pa.array(old, mask=old < 0))
+        silent = ~known[after.rows]
+        row = np.concatenate([of_lists, after.rows[silent]])
+        name = pa.concat_arrays([pc.list_flatten(lists), after.names.filter(pa.array(silent))])
+        new, old = after.find(row, name), before.find(row, name)
+        add, remove = after.take(new), before.take(old)
         remove_all = old < 0
         chosen = (new >= 0) & (_valid(add) | _valid(remove) | remove_all)
         chosen &= known[row] | remove_all | ~_same(remove, add)
@@ -253,28 +244,9 @@ class _Batch:
         return mapped_rows((labels, attributes.name), self._settings.type_of)
 
 
-def _entries(maps: pa.MapArray, wanted: Bools) -> _Entries:
-    """The entries of the wanted rows, in their order; a null map has none."""
-    rows = np.flatnonzero(wanted & _valid(maps))
-    taken = maps.take(pa.array(rows))
-    if not len(rows):
-        return _Entries(np.empty(0, dtype=np.int64), pa.array([], pa.string()), pa.array([], pa.string()))
-    offsets = taken.offsets.to_numpy()
-    begin, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-    return _Entries(np.repeat(rows, np.diff(offsets)), taken.keys.slice(begin, size), taken.items.slice(begin, size))
-
-
-def _indexes_of(row: Ints, name: pa.StringArray, entries: _Entries) -> Ints:
-    """The index of the entry with the same row and name; -1 without one."""
-    if not len(entries.row) or not len(row):
-        return np.full(len(row), -1, dtype=np.int64)
-    code = codes(pa.concat_arrays([entries.name, name])) + 1
-    width = int(code.max()) + 1
-    present = entries.row * width + code[: len(entries.row)]
-    wanted = row * width + code[len(entries.row) :]
-    order = np.argsort(present, kind="stable")
-    at = np.minimum(np.searchsorted(present[order], wanted), len(order) - 1)
-    return np.where(present[order[at]] == wanted, order[at], -1)
+def _pairs_of(maps: pa.MapArray, wanted: Bools) -> Pairs:
+    """The pairs of the wanted rows."""
+    return Pairs(maps if wanted.all() else maps.take(pa.array(np.arange(len(maps)), mask=~wanted)))
 
 
 def _picked(attributes: _Attributes, chosen: Bools) -> _Attributes:
