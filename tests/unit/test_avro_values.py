@@ -110,7 +110,7 @@ VALUES: list[tuple[Any, str, Any, str | None]] = [
     (decimal(4, 2), "22" + "ff" * 17, Decimal("-0.01"), "-0.01"),  # more bytes than it needs, and than 16
     (decimal(20, 10), "0201", Decimal("0.0000000001"), "0.0000000001"),
     (decimal(60, 1), "2000" + "ff" * 15, Decimal(f"{2**120 - 1}E-1"), f"{(2**120 - 1) // 10}.{(2**120 - 1) % 10}"),
-    (decimal(77, 1), "0203", "0.3", "0.3"),
+    (decimal(77, 1), "0203", b"\x03", "03"),  # more digits than Arrow's decimals have: bytes
     (decimal(4, 2, 3), "fffff6", Decimal("-0.10"), "-0.10"),
     (
         logical("string", "uuid"),
@@ -243,7 +243,6 @@ BAD: list[tuple[Any, str, str, Problem]] = [
         f"f: expected an unscaled number of at most 20 digits, found {-(1 << 71)}, at byte 2",
         Problem.VALUE,
     ),
-    (logical("string", "uuid"), "0461 62".replace(" ", ""), "f: expected a UUID, found 'ab', at byte 2", Problem.VALUE),
     (
         ["null", "int"],
         "0406",
@@ -356,10 +355,10 @@ def test_wanted_fields_are_named_with_or_without_dots() -> None:
         assert found.column.to_pylist() == [expected]
         assert found.column.type == Decoder(schema, names).root.arrow
     for name, said in {
-        "dat": "no field 'dat'. Did you mean 'data'?",
+        "dat": "no field 'dat'. There are: data, beforeData, with.dot, many.",
         "data.c": "no field 'data.c'",
-        "many.a": "many is not a record",
-        "with.dot.x": "with.dot is not a record",
+        "many.a": "no field 'many.a'",
+        "with.dot.x": "no field 'with.dot.x'",
     }.items():
         with pytest.raises(OptionError, match=said.replace(".", r"\.").replace("?", r"\?")):
             Decoder(schema, (name,))

@@ -11,7 +11,7 @@ boolean, string, bytes        bool, string, binary
 fixed, enum, uuid             binary, string, string
 date, time-millis, -micros    date32, time32[ms], time64[us]
 timestamp-millis, -micros     timestamp[ms, UTC], timestamp[us, UTC]; local-timestamp-… without a zone
-decimal                       decimal128 up to 38 digits, decimal256 up to 76, else string
+decimal                       decimal128 up to 38 digits, decimal256 up to 76; with more digits it is bytes
 record, array, map            struct, list, map
 null and one other type       that type
 several types                 struct of ``member0``, ``member1`` …, of which at most one is not null
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -34,7 +34,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.options import nearest
 from cdcwb.words import plural, unique_names
 
 __all__ = [
@@ -55,7 +54,7 @@ MEMBER: Final = {b"avro": b"member"}
 """The metadata of the fields for the types of a union."""
 
 _MOST_DEPTH: Final = 64  # types inside each other
-_MOST_DIGITS: Final = 1000  # of a decimal; a type with more is read as bytes
+_MOST_DIGITS: Final = 76  # of a decimal, as Arrow has them; one with more is read as bytes
 _MOST_BYTES: Final = (1 << 31) - 1
 _MOST_TYPES: Final = 50_000  # with all names expanded, to protect the memory
 _ARROW: Final = {
@@ -224,8 +223,7 @@ class _SchemaParser:
             scale: Any = node.given.get("scale", 0)
             if _is_whole(precision, 1, most) and _is_whole(scale, 0, precision):
                 node.logical, node.precision, node.scale = logical, precision, scale
-                arrow = pa.decimal128 if precision <= 38 else pa.decimal256
-                node.arrow = pa.string() if precision > 76 else arrow(precision, scale)
+                node.arrow = (pa.decimal128 if precision <= 38 else pa.decimal256)(precision, scale)
         elif isinstance(logical, str) and _LOGICAL.get(logical, ("", None))[0] == node.kind:
             node.logical, node.arrow = logical, _LOGICAL[logical][1]
         return node
@@ -379,39 +377,30 @@ def parse_schema(text: str, logical: bool = True) -> Schema:
 
 
 def restricted(root: Node, fields: Iterable[str]) -> Node:
-    """The record with nothing but some fields, such as ``data``, or ``data.salary`` for one inside of another. Raises
-    OptionError for an unknown field."""
-    wanted: dict[str, Any] = {}
-    for name in fields:
-        inside, node, rest = wanted, root, name
-        while True:
-            parts = rest.split(".")
-            beginnings = (".".join(parts[:count]) for count in range(len(parts), 0, -1))  # names may contain dots
-            label = next((one for one in beginnings if one in node.names), None)
-            if label is None:
-                near, there = nearest(rest, node.names), ", ".join(node.names)
-                raise OptionError(f"The Avro schema has no field '{name}'.{near} There are: {there}.")
-            rest = rest[len(label) + 1 :]
-            if not rest:
-                inside[label] = None
-                break
-            node = node.inner[node.names.index(label)].without_null
-            if node.kind != "record":
-                raise OptionError(f"The Avro schema has no field '{name}': {label} is not a record.")
-            inner = inside.setdefault(label, {})
-            inside = {} if inner is None else inner  # all of it is wanted
-    return _restricted(root, wanted)
+    """The record with nothing but some fields, such as ``data``, or ``data.salary`` for a field of a record in it.
+    Raises OptionError for an unknown field."""
+    wanted: dict[str, list[str]] = {}  # an empty name: all of it
+    for path in fields:
+        name, _, inner = (path, "", "") if path in root.names else path.partition(".")
+        record = root.inner[root.names.index(name)].without_null if name in root.names else root
+        if name not in root.names or (inner and inner not in record.names):
+            raise OptionError(f"The Avro schema has no field '{path}'. There are: {', '.join(record.names)}.")
+        wanted.setdefault(name, []).append(inner)
+    made = _with_fields(root, wanted)
+    for place, name in enumerate(made.names):
+        if all(wanted[name]):
+            made.inner[place] = _with_fields(made.inner[place], wanted[name])
+    made.arrow = _struct(made)
+    return made
 
 
-def _restricted(node: Node, wanted: Mapping[str, Any] | None) -> Node:
-    if wanted is None:
-        return node
+def _with_fields(node: Node, names: Container[str]) -> Node:
+    """The record, or the nullable one, with the fields of these names."""
     if node.kind == "union":
-        (other,) = node.others
-        made = _restricted(other, wanted)
-        return replace(node, inner=[made if one is other else one for one in node.inner], arrow=made.arrow)
-    names = tuple(name for name in node.names if name in wanted)
-    inner = [_restricted(node.inner[node.names.index(name)], wanted[name]) for name in names]
-    made = replace(node, names=names, inner=inner)
+        made = _with_fields(node.without_null, names)
+        inner = [made if one is node.without_null else one for one in node.inner]
+        return replace(node, inner=inner, arrow=made.arrow)
+    chosen = [(name, one) for name, one in zip(node.names, node.inner, strict=True) if name in names]
+    made = replace(node, names=tuple(name for name, _ in chosen), inner=[one for _, one in chosen])
     made.arrow = _struct(made)
     return made

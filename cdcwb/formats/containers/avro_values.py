@@ -22,7 +22,6 @@ from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
-from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -68,13 +67,11 @@ def finding_of(node: Node, raw: bytes, number: int) -> tuple[Problem, str] | Non
         return Problem.VALUE, f"expected an unscaled number of at most {node.precision} digits, found {shown}"
     if node.kind == "string":
         try:
-            text = raw.decode()
+            raw.decode()
         except UnicodeDecodeError as error:
             shown = raw[error.start : error.start + 4].hex()
             return Problem.CHARSET, f"expected UTF-8, found {shown} at byte {error.start} of the text"
-        return (
-            None if node.logical is None or _is_uuid(text) else (Problem.VALUE, f"expected a UUID, found {text!r:.60}")
-        )
+        return None
     if node.kind == "boolean" and number > 1:
         return Problem.VALUE, f"expected a byte 0 or 1, found {number}"
     if node.kind == "enum" and not 0 <= number < len(node.symbols):
@@ -87,18 +84,7 @@ def finding_of(node: Node, raw: bytes, number: int) -> tuple[Problem, str] | Non
     return Problem.TIME_RANGE if is_moment else Problem.VALUE, f"expected {expected}, found {number}"
 
 
-def _is_uuid(text: str) -> bool:
-    """Whether a text is a UUID, in any form that Python accepts."""
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
-
-
 # --- arrays -----------------------------------------------------------------------------------------------------------
-
-_UUID: Final = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 
 
 def bitmap(valid: Bools | None) -> Any:
@@ -118,7 +104,7 @@ def leaf_array(
         every = pa.Array.from_buffers(node.arrow, 2 * count + 1, [None, pa.py_buffer(spans), pa.py_buffer(data)])
         evens = pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
         found = every.take(pa.Array.from_buffers(pa.int32(), count, [bitmap(present), evens]))
-        is_valid = node.kind != "string" or _are_texts(found, is_uuid=node.logical is not None)
+        is_valid = node.kind != "string" or _are_texts(found)
     else:
         found, wrong = _numeric(node, numbers, present)
         return found, wrong if wrong is None or present is None else wrong & present
@@ -151,15 +137,15 @@ def _numeric(node: Node, numbers: Ints, present: Bools | None) -> tuple[pa.Array
     return pa.Array.from_buffers(node.arrow, len(numbers), [bitmap(present), pa.py_buffer(values)]), wrong
 
 
-def _are_texts(texts: pa.StringArray, *, is_uuid: bool) -> bool:
-    """Whether all are UTF-8, and UUIDs in their usual form."""
+def _are_texts(texts: pa.StringArray) -> bool:
+    """Whether all are UTF-8."""
     content, _ = content_of(texts)
-    if len(content) and content.max() >= 0x80:
-        try:
+    try:
+        if len(content) and content.max() >= 0x80:
             texts.validate(full=True)
-        except pa.ArrowInvalid:
-            return False
-    return not is_uuid or pc.all(pc.match_substring_regex(texts, _UUID)).as_py() is not False
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _decimals(node: Node, data: Bytes, numbers: Ints, spans: Spans, present: Bools | None) -> tuple[pa.Array, bool]:
@@ -172,10 +158,6 @@ def _decimals(node: Node, data: Bytes, numbers: Ints, spans: Spans, present: Boo
         number = int.from_bytes(data[slice(*spans[row].tolist())].tobytes(), "big", signed=True)
         is_valid = is_valid and abs(number) <= most
         long[row] = number if abs(number) <= most else 0
-    if node.arrow == pa.string():
-        given = (Decimal(f"{long.get(row, number)}E-{node.scale}") for row, number in enumerate(numbers.tolist()))
-        mask = None if present is None else ~present
-        return pa.array([f"{one:f}" for one in given], pa.string(), mask=mask), is_valid
     words: Ints = np.empty((len(numbers), node.arrow.bit_width // 64), dtype=np.int64)
     words[:, 0] = numbers
     words[:, 1:] = (numbers >> np.int64(63))[:, None]
@@ -315,8 +297,7 @@ def _hex(array: pa.Array) -> pa.StringArray:
 def leaf_value(node: Node, raw: bytes, number: int) -> Any:
     """A leaf as Arrow takes it, from its bytes or its number."""
     if node.logical == "decimal":
-        value = Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{node.scale}")
-        return f"{value:f}" if node.arrow == pa.string() else value
+        return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{node.scale}")
     if node.kind in ("float", "double"):
         return struct.unpack("<f" if node.kind == "float" else "<d", raw)[0]
     if node.kind == "boolean":

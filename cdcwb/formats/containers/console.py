@@ -290,6 +290,7 @@ def _token_facts(names: tuple[str, ...], found: re.Match[bytes]) -> dict[str, st
     return facts
 
 
+_NAME: Final = re.compile(rb"""[^:,{}\[\]"]+:""")
 _HEADER: Final = re.compile(rb"""[^:,{}\[\]"]+:[^{}\[\]"]*\Z""")
 _MOST_PAIRS: Final = 1000
 
@@ -314,7 +315,7 @@ def header_pairs(text: bytes, separator: bytes) -> tuple[list[tuple[str, str | N
     else:
         piece, found, rest = text.partition(separator)
         parts = piece.split(b",") if found else []
-    if not parts or b":" not in parts[0]:
+    if not parts or not _NAME.match(parts[0]):
         return None, text
     pairs: list[list[bytes]] = []
     for part in parts:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import console, envelopes
@@ -17,7 +16,7 @@ from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
 from cdcwb.formats.containers.console import NULL, TOKENS, Layout, escaped, is_document, remark
 from cdcwb.formats.containers.documents import documents_in
-from cdcwb.formats.containers.envelopes import BINARY, DECODERS, begins_message, is_binary, is_record
+from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_record
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
@@ -43,6 +42,7 @@ _REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
 _TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
 _CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
+_BINARY_SIGNS: Final = (BINARY, b"\\u0000", b"\0")
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
 
 
@@ -157,15 +157,10 @@ def _bytes(source: Source, head: bytes, options: Options) -> Container:
         return _binary(source, head)
     if kind != "lines" and _LISTS.match(head.lstrip(b" \t\r\n[")) and (listed := _listed(source, options)) is not None:
         return listed
-    if kind in (None, "lines"):
-        lines = _lines(source, head, options)
-        share = float(lines.settings.pop("share"))
-        if kind == "lines" or share >= _SHARE:
-            return lines
-        return _documents(source, options) or _one(source, head) or lines
-    settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
-    none = "no document was found at the beginning"
-    return _documents(source, options) or _made(source, "documents", settings, none)
+    lines, share = _lines(source, head, options)
+    if kind == "lines" or (kind is None and share >= _SHARE):
+        return lines
+    return _documents(source, options) or lines
 
 
 def _in_avro_json(source: Source, found: Container, options: Options) -> Container:
@@ -189,75 +184,58 @@ def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, pr
 def _binary(source: Source, head: bytes) -> Container:
     """A file that begins with a binary message: either it is one, or several are printed one a line."""
     start = BINARY if head.startswith(BINARY) else head[:_ID]
-    sample = source.read(0, 8 * _SAMPLE)
-    behind = console.newlines(sample, (start[:3],))
-    behind = behind[behind + _ID <= len(sample)]
-    starts = Counter(sample[at : at + _ID].tobytes() for at in behind.tolist())
+    starts = Counter(re.findall(rb"(?s)\n(?=(%s..))" % re.escape(start[:3]), source.read(0, 8 * _SAMPLE).tobytes()))
     ends = source.length > 0 and int(source.read(source.length - 1, source.length)[0]) == ord("\n")
     if starts[start] and (start == BINARY or ends):
         often = max(starts.values())
-        marks = (start, *sorted(found for found, times in starts.items() if found != start and times * 20 >= often))
-        if start == BINARY:
-            marks = (start,)
+        marks = (start, *sorted(one for one, times in starts.items() if one != start and times * 20 >= often))
+        marks = (start,) if start == BINARY else marks
         evidence = f"{plural(starts[start] + 1, 'line')} of the beginning start with {start.hex()}, as the file does"
         return _made(source, "lines", Layout(marks=(*marks, *_REMARKS)).to_settings(), evidence)
     what = "atMSG" if start == BINARY else f"a zero byte and the schema id {int.from_bytes(start[1:], 'big')}"
     return _made(source, "message", {}, f"the file begins with {what}, and no other message begins after a newline")
 
 
-def _one(source: Source, head: bytes) -> Container | None:
-    """A file that is one JSON document without an end; notes may precede it."""
-    if source.length > LONGEST:
-        return None
-    front, brace, _ = head.removeprefix(console.BOM).partition(b"{")
-    lines = [line for line in map(bytes.strip, front.split(b"\n")) if line]
-    if not brace or not all(map(remark, lines)):
-        return None
-    evidence = f"the file begins with a JSON document that has no end{', after notes' if lines else ''}"
-    if not lines:
-        return _made(source, "message", {}, evidence)
-    settings = {**Layout().to_settings(), "margin": escaped(_margin(source))}
-    return _made(source, "documents", settings, evidence)
-
-
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def _first_documents(source: Source, margin: bytes, level: int = 0) -> list[tuple[int, int]]:
-    """Start and end of the documents at the beginning of a file that are complete."""
-    found = documents_in(source.read(0, _SAMPLE), margin, level)
-    return [(begin, end) for begin, end in found if end >= 0]
-
-
 def _documents(source: Source, options: Options) -> Container | None:
-    margin = _margin(source)
-    places = _first_documents(source, margin)
-    places = [(begin, end) for begin, end in places if is_document(source.read(begin, end).tobytes())]
-    if not places:
-        return None
-    texts = [source.read(begin, end).tobytes() for begin, end in places[:_LINES]]
-    over = sum(b"\n" in text for text in texts)
-    alone = len(places) == 1 and _blank(source, 0, places[0][0]) and _blank(source, places[0][1], source.length)
-    if alone and options.container is None and not is_record(texts[0]):
-        return _made(source, "message", {}, "the file is one JSON document")
-    fronts = [_front(source, begin) for begin, _ in places[:_LINES]]
-    leads = [front for front in fronts if not _NOTHING.match(front)]
+    """A file of JSON documents; notes may precede the first. None without one at the beginning."""
+    buffer = source.read(0, _SAMPLE)
+    text = buffer.tobytes()
+    front, brace, _ = text.removeprefix(console.BOM).partition(b"{")
+    margin = front[front.rfind(b"\n") + 1 :]
+    margin = margin if not margin.strip() else b""
+    found = documents_in(buffer, margin)
+    places = [(begin, end) for begin, end in found if end >= 0 and is_document(text[begin:end])]
+    texts = [text[begin:end] for begin, end in places[:_LINES]]
+    notes = [line for line in map(bytes.strip, front.split(b"\n")) if line]
+    if options.container is None:
+        if not places and not (brace and all(map(remark, notes)) and source.length <= LONGEST):
+            return None
+        is_alone = len(text) == source.length and text.removeprefix(console.BOM).strip() == b"".join(texts[:1])
+        if not notes and (is_alone or not places) and not any(map(is_record, texts)):
+            what = "the file is one JSON document" if places else "the file begins with a JSON document without an end"
+            return _made(source, "message", {}, what)
+    fronts = [text[:begin] for begin, _ in places[:_LINES]]
+    fronts = [one[max(one.rfind(b"\n"), one.rfind(b"}")) + 1 :].removeprefix(console.BOM) for one in fronts]
+    leads = [one for one in fronts if not _NOTHING.match(one)]
     detected = detect_layout([lead + b"{}" for lead in leads] if 2 * len(leads) > len(fronts) else texts, options)
-    margins = Counter(front for front in fronts if not front.strip())
-    margin = margins.most_common(1)[0][0] if margins else margin
+    margins = Counter(one for one in fronts if not one.strip()).most_common(1)
+    over = sum(b"\n" in one for one in texts)
     evidence = f"{plural(len(places), 'JSON document')} at the beginning, {over or 'none'} of them over several lines"
     if detected.layout != Layout():
         evidence += f"; {detected.evidence}"
-    settings = {**detected.layout.to_settings(), "margin": escaped(margin)}
+    settings = {**detected.layout.to_settings(), "margin": escaped(margins[0][0] if margins else margin)}
     return _made(source, "documents", settings, evidence)
 
 
 def _listed(source: Source, options: Options) -> Container | None:
     """A file of objects that list messages, as AWS Lambda, Pub/Sub and exports have them."""
-    first = source.read(0, _SAMPLE).tobytes()
+    buffer = source.read(0, _SAMPLE)
     for level in (1, 2):
-        places = _first_documents(source, b"", level)[:_LINES]
-        texts = [first[begin:end] for begin, end in places]
+        places = [(begin, end) for begin, end in documents_in(buffer, b"", level) if end >= 0][:_LINES]
+        texts = [buffer[begin:end].tobytes() for begin, end in places]
         if texts and all(map(is_record, texts)):
             detected = detect_layout(texts, options)
             evidence = f"{plural(len(texts), 'message')} at the beginning in lists of messages; {detected.evidence}"
@@ -266,49 +244,24 @@ def _listed(source: Source, options: Options) -> Container | None:
     return None
 
 
-def _margin(source: Source) -> bytes:
-    """The blanks before the first opening brace, if nothing else precedes it on its line."""
-    head = source.read(0, _HEAD).tobytes()
-    at = head.find(b"{")
-    front = b"" if at < 0 else _front(source, at)
-    return b"" if front.strip() else front
-
-
-def _front(source: Source, begin: int) -> bytes:
-    """What precedes a document on its line, or follows the one before it there."""
-    text = source.read(max(begin - 4096, 0), begin).tobytes()
-    return text[max(text.rfind(b"\n"), text.rfind(b"}")) + 1 :].removeprefix(console.BOM)
-
-
-def _blank(source: Source, start: int, stop: int) -> bool:
-    """Whether nothing but white space (and a byte order mark) is in a range."""
-    there = source.read(start, min(stop, start + _HEAD))
-    blank = np.isin(there, list(b" \t\r\n" + (console.BOM if start == 0 else b"")))
-    return bool(blank.all()) and stop - start <= _HEAD
-
-
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def _lines(source: Source, head: bytes, options: Options) -> Container:
+def _lines(source: Source, head: bytes, options: Options) -> tuple[Container, float]:
+    """A file of messages in lines, and the share of its lines that are complete messages."""
     marks = _marks(head)
     texts = _sample(source, marks)
-    detected = detect_layout(texts, options)
-    key_lines = _key_lines(texts) if detected.layout == Layout() and options.separator in (None, b"\n") else None
+    layout, evidence, share = detect_layout(texts, options)
+    key_lines = _key_lines(texts) if layout == Layout() and options.separator in (None, b"\n") else None
     if key_lines is not None:
         end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
-        layout = Layout(("key",), end, marks=(key_lines, *_REMARKS[1:]))
+        layout, share = Layout(("key",), end, marks=(key_lines, *_REMARKS[1:])), 1.0
         evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
-        return _made(source, "lines", {**layout.to_settings(), "share": "1"}, evidence)
-    layout = detected.layout
     values = [text.split(layout.separator, len(layout.fields))[-1] for text in texts] if marks else []
     if 2 * sum(map(is_binary, values)) > len(values):
         layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
-    problem = None
-    if any(b"\xef\xbf\xbd" in text and (BINARY in text or b"\\u0000" in text or b"\0" in text) for text in texts):
-        problem = _LOST
-    settings = {**layout.to_settings(), "share": str(detected.share)}
-    return _made(source, "lines", settings, detected.evidence, problem)
+    is_lost = any(b"\xef\xbf\xbd" in text and any(sign in text for sign in _BINARY_SIGNS) for text in texts)
+    return _made(source, "lines", layout.to_settings(), evidence, _LOST if is_lost else None), share
 
 
 def _key_lines(texts: Sequence[bytes]) -> bytes | None:
@@ -379,8 +332,12 @@ _SEPARATORS: Final = tuple(
 """What people use as a separator, the longer before what it contains."""
 _RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
 _SIGN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]\{")
-_TRIED: Final = 64  # lines that are looked at for each separator
-_ATTEMPTS: Final = 8  # separators of a line that a value may follow
+_AROUND: Final = (("headers", "key"), ("headers",), ("key",))
+"""What may be between the properties with names and the value."""
+_ENCODED: Final = re.compile(rb"YXRNU0|AAA|ey[A-DI-L]|ew|(?i:61[ :]?74|7b|00[ :]?00)|\{'")
+"""``atMSG``, a brace, and zero bytes in an encoding: what lines of encoded messages have in them."""
+_TRIED: Final = 64  # lines that each layout is tried on
+_FEW: Final = 8  # lines of which a layout has to fit one
 
 
 class Detected(NamedTuple):
@@ -392,76 +349,103 @@ class Detected(NamedTuple):
 
 
 def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
-    """The layout of lines (without their ends), as most of them show it; given options override it."""
+    """The layout under which most lines (without their ends) are complete messages; given options override it."""
     texts = [line for line in lines if line.strip()]
     texts = [text for text in texts if text.lstrip()[:1] == b"{" or _is_printed(text) or not remark(text.strip())]
+    sample = texts[:: 1 + len(texts) // _TRIED]
+    best, most = None, -1
+    for layout in _layouts(sample, options):
+        fits = sum(_shows(text, layout) for text in sample[:_FEW])
+        fits += sum(_shows(text, layout) for text in sample[_FEW:]) if fits else 0
+        if best is None or fits > most:
+            best, most = layout, fits
+        if fits == len(sample):
+            break
+    assert best is not None
+    if options.separator is not None and not best.records and 2 * most <= len(sample):
+        best = replace(best, fields=best.fields or ("key",))
     if not texts:
-        return Detected(_given(Layout(), options), "no line has evidence", 0.0)
-    records = [text for text in texts if text.lstrip()[:1] == b"{" and is_record(text)]
-    printed = sum(map(_is_printed, texts))
-    if 2 * printed > len(texts):
-        layout = _given(Layout(records=True), options)
-        evidence = f"{printed:,} of {len(texts):,} lines are records of a topic, as Java, Python or kcat prints them"
-    elif 2 * len(records) > len(texts):
-        encoding, why = _encoding([payload for text in records if (payload := envelopes.payload_of(text)) is not None])
-        layout = _given(Layout(records=True, encoding=encoding), options)
-        evidence = f"{len(records):,} of {len(texts):,} lines are JSON objects with a message in them{why}"
+        return Detected(best, "no line has evidence", 0.0)
+    number = sum(_is_complete(text, best) for text in texts)
+    evidence = f"{number:,} of {len(texts):,} lines "
+    if best.records and _is_printed(texts[0]):
+        evidence += "are records of a topic, as Java, Python or kcat prints them"
+    elif best.records:
+        evidence += "are JSON objects with a message in them"
+    elif best.fields:
+        evidence += f"hold {', '.join([*best.fields, 'value'])} with '{escaped(best.separator)}' between"
     else:
-        layout, evidence = _consoles(texts, options)
-    whole = sum(_is_whole(text, layout) for text in texts)
-    return Detected(layout, evidence, whole / len(texts))
+        evidence += "hold a value each"
+    if best.encoding != "text":
+        evidence += f"; values are in {best.encoding}" if best.encoding != "python" else "; as Python prints objects"
+    return Detected(best, evidence, number / len(texts))
+
+
+def _encodings(options: Options) -> tuple[str, ...]:
+    if options.encoding is None:
+        return ("text", *DECODERS)
+    return ("text" if options.encoding == AVRO_JSON else options.encoding,)
+
+
+def _layouts(texts: Sequence[bytes], options: Options) -> Iterator[Layout]:
+    """The layouts that lines may have, the simpler before others that also fit."""
+    encodings, given = _encodings(options), options.separator
+    if not 2 * sum(_ENCODED.search(text) is not None for text in texts) > len(texts):
+        encodings = encodings[:1]
+    if 2 * sum(map(_is_printed, texts)) > len(texts):
+        yield Layout(records=True, encoding=encodings[0])
+        return
+    is_wrapped = 2 * sum(text.lstrip()[:1] == b"{" and is_record(text) for text in texts) > len(texts)
+    yield from (Layout(records=is_wrapped, encoding=one, separator=given or b"\t") for one in encodings)
+    if is_wrapped:
+        return
+    has_names = 2 * sum(any(token.match(text) for token in TOKENS.values()) for text in texts) > len(texts)
+    for encoding, separator in product(encodings, _separators(texts) if given is None else (given,)):
+        named = Counter(_names(text, separator) for text in texts).most_common(1)
+        names = named[0][0] if named else ()
+        if has_names and not names:
+            continue
+        around = [one for one in _AROUND if one != ("headers",) or _has_headers(texts, names, separator)]
+        for fields in (names, *((*names, *one) for one in around)):
+            if fields:
+                yield Layout(fields, separator, encoding)
+            if fields[-1:] != ("headers",):
+                yield Layout((*fields, console.TAIL), separator, encoding)
+
+
+def _has_headers(texts: Sequence[bytes], names: tuple[str, ...], separator: bytes) -> bool:
+    """Whether what follows the properties with names can be headers and not keys that have a colon."""
+    parts = [text.split(separator, len(names) + 1)[len(names) :] for text in texts]
+    return any(part and (part[0] == console.NO_HEADERS or part[0].count(b":") > 1) for part in parts)
 
 
 def _is_printed(text: bytes) -> bool:
     return any(mark in text for mark in envelopes.PRINTED) and envelopes.printed_record(text) is not None
 
 
-def _given(layout: Layout, options: Options) -> Layout:
-    if options.encoding is not None:
-        layout = replace(layout, encoding="text" if options.encoding == AVRO_JSON else options.encoding)
-    return layout if options.separator is None else replace(layout, separator=options.separator)
-
-
-def _is_whole(text: bytes, layout: Layout) -> bool:
+def _is_complete(text: bytes, layout: Layout) -> bool:
     found = console.parse(text, layout)
-    if found.state != MESSAGE:
-        return False
-    if found.value is None:
-        return True
+    if found.state != MESSAGE or found.value is None:
+        return found.state == MESSAGE
     return is_document(found.value) if found.value.lstrip()[:1] == b"{" else is_binary(found.value)
 
 
-def _consoles(texts: Sequence[bytes], options: Options) -> tuple[Layout, str]:
-    """The layout of lines of properties, key and value: of all that are possible, the first that fits most of them."""
-    sample = texts[:: 1 + len(texts) // _TRIED]
-    named: tuple[str, ...] = ()
-    around: tuple[str, ...] = ()
-    separator, most = options.separator or b"\t", sum(_value_at(text, None) == 0 for text in sample)
-    for one in _separators(sample) if options.separator is None else (options.separator,):
-        if most == len(sample):
-            break
-        tokens = Counter(names for names, _ in (_walk(text, one) for text in sample)).most_common(1)[0][0]
-        rests = _rests(sample, one, tokens)
-        parts = [rest.rpartition(one) for rest in rests]
-        tail: tuple[str, ...] = ()
-        if 10 * sum(value[-1:] == b"}" and end.isdigit() for value, _, end in parts) >= 9 * len(parts):
-            rests, tail = [value for value, _, _ in parts], (console.TAIL,)
-        ends = [_value_at(rest, one) for rest in rests]
-        if (fits := sum(end is not None for end in ends)) > most:
-            leads = [rest[: end - len(one)] for rest, end in zip(rests, ends, strict=True) if end]
-            before = _before(leads, one) if 2 * len(leads) > fits else ()
-            separator, most, named, around = one, fits, tokens, (*before, *tail)
-    if options.separator is not None and not named and not around and 2 * most <= len(sample):
-        around = ("key",)  # as the option has it
-    fields = (*named, *around)
-    rests = _rests(texts, separator, named) if fields else list(texts)
-    values = [rest.rpartition(separator)[0] for rest in rests] if console.TAIL in fields else rests
-    is_keyed = around not in ((), (console.TAIL,))
-    ends = [_value_at(value, separator if is_keyed else None) for value in values]
-    encoding, why = _encoding([value[end:] for value, end in zip(values, ends, strict=True) if end is not None])
-    evidence = f"{len(rests):,} of {len(texts):,} lines hold "
-    evidence += f"{', '.join([*fields, 'value'])} with '{escaped(separator)}' between" if fields else "a value each"
-    return _given(Layout(fields, separator, encoding), options), evidence + why
+def _shows(text: bytes, layout: Layout) -> bool:
+    """Whether a line is evidence of the layout: a JSON document alone, even if it is cut off, is none of fields."""
+    if not layout.records and text.lstrip()[:1] == b"{" and (is_document(text) or is_cut_off(text)):
+        return not layout.fields
+    return _is_complete(text, layout)
+
+
+def _names(text: bytes, separator: bytes) -> tuple[str, ...]:
+    """The properties with names that a line begins with."""
+    names = []
+    for name, token in TOKENS.items():
+        found = token.match(text)
+        if found is not None and text.startswith(separator, found.end()):
+            names.append(name)
+            text = text[found.end() + len(separator) :]
+    return tuple(names)
 
 
 def _separators(texts: Sequence[bytes]) -> list[bytes]:
@@ -476,90 +460,8 @@ def _separators(texts: Sequence[bytes]) -> list[bytes]:
     return [one for one in (*own, *_SEPARATORS) if 2 * sum(one in text for text in texts) > len(texts)]
 
 
-def _rests(texts: Sequence[bytes], separator: bytes, tokens: tuple[str, ...]) -> list[bytes]:
-    """What follows the properties with names, of the lines that begin with these."""
-    return [rest for names, rest in (_walk(text, separator) for text in texts) if names == tokens]
-
-
-def _walk(text: bytes, separator: bytes) -> tuple[tuple[str, ...], bytes]:
-    """The properties with names that a line begins with, and what follows them."""
-    names = []
-    for name, token in TOKENS.items():
-        found = token.match(text)
-        if found is not None and text.startswith(separator, found.end()):
-            names.append(name)
-            text = text[found.end() + len(separator) :]
-    return tuple(names), text
-
-
 def _common(texts: Sequence[bytes]) -> bytes:
     """What all of the texts begin with."""
     low, high = min(texts, default=b""), max(texts, default=b"")
     same = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
     return low[:same]
-
-
-def _value_at(text: bytes, separator: bytes | None) -> int | None:
-    """Where the value of a line begins: at its start, or after a separator; None if neither is a value."""
-    if _is_value(text.lstrip()):
-        return 0
-    if separator is None:
-        return None
-    at = text.find(separator, _document_end(text))
-    for _ in range(_ATTEMPTS):
-        if at < 0:
-            break
-        if _is_value(text[at + len(separator) :]):
-            return at + len(separator)
-        at = text.find(separator, at + 1)
-    return None
-
-
-def _document_end(text: bytes) -> int:
-    """Where the JSON object or array ends that the text begins with; 0 without one."""
-    if text[:1] not in (b"{", b"["):
-        return 0
-    try:
-        return json.JSONDecoder().raw_decode(text.decode("latin-1"))[1]
-    except (ValueError, RecursionError):
-        return 0
-
-
-def _is_value(text: bytes) -> bool:
-    """Whether the text is a JSON object, though it may be cut off, null, or a message in another encoding."""
-    if text[:1] == b"{" and (is_document(text) or is_cut_off(text)):
-        return True
-    return text == NULL or _begins_encoded(text)
-
-
-def _begins_encoded(text: bytes) -> bool:
-    """Whether the text is a binary message, or one in another encoding."""
-    return is_binary(text) or any(map(begins_message, filter(None, (decode(text) for decode in DECODERS.values()))))
-
-
-def _before(leads: Sequence[bytes], separator: bytes) -> tuple[str, ...]:
-    """Whether these are headers, a key, or both."""
-    if all(map(is_document, leads)):
-        return ("key",)
-    found = [console.header_pairs(lead + separator, separator) for lead in leads]
-    if leads and all(pairs is not None for pairs, _ in found):
-        if all(rest for _, rest in found):
-            return ("headers", "key")
-        alone = [lead for lead, (_, rest) in zip(leads, found, strict=True) if not rest]
-        if len(alone) == len(leads) and any(lead == console.NO_HEADERS or lead.count(b":") > 1 for lead in leads):
-            return ("headers",)
-    return ("key",)
-
-
-def _encoding(values: Sequence[bytes]) -> tuple[str, str]:
-    """The encoding of most values, and why."""
-    others = [value for value in values if value.strip() != NULL and not is_document(value) and not is_binary(value)]
-    counts = {
-        name: sum((value := decode(text)) is not None and begins_message(value) for text in others)
-        for name, decode in DECODERS.items()
-    }
-    best = max(counts, key=lambda name: counts[name])
-    if counts[best] * 2 > len(others):
-        what = "JSON objects as Python prints them" if best == "python" else best
-        return best, f"; {plural(counts[best], 'value')} in {best}" if best != "python" else f"; {what}"
-    return "text", ""

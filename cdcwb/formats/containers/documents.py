@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -164,16 +164,6 @@ def documents_in(data: Bytes, margin: bytes, level: int = 0, depth: int = 0) -> 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class _DocumentSpan(NamedTuple):
-    """The text up to ``end``: a document, another text that is a segment, or nothing (None) that belongs to the
-    document before it, or to the one after it if ``is_lead``."""
-
-    end: int
-    parsed: ParsedSegment | None
-    is_document: bool = False
-    is_lead: bool = False
-
-
 def read_documents(source: Source, layout: Layout, margin: bytes, level: int) -> Iterator[Chunk]:
     """All segments of a file. ``margin``: the blanks before the braces of documents at line starts; ``level``: the
     objects around each document; ``layout``: what may precede a document on its line."""
@@ -190,8 +180,7 @@ def read_documents(source: Source, layout: Layout, margin: bytes, level: int) ->
             stop = text.rfind(b"\n") + 1 or (stop if stop > LONGEST else 0)
         if not is_last and found and (len(text) <= LONGEST or found[-1][1] < 0):
             stop = found.pop()[0]  # it is read again, with what follows it
-        pieces = _pieces(text, found, stop, layout, level, done == 0)
-        segments = list(_joined(pieces, done, len(text) if is_last else 0))
+        segments = _segments(text, found, stop, layout, level, done, is_last)
         used = segments[-1][1] - done if segments else 0
         if not used and len(text) > LONGEST:
             used = _resume(source, done + len(text), margin) - done
@@ -214,85 +203,91 @@ def _resume(source: Source, at: int, margin: bytes) -> int:
     return source.length
 
 
-def _pieces(
-    text: bytes, found: list[tuple[int, int]], stop: int, layout: Layout, level: int, is_first: bool
-) -> Iterator[_DocumentSpan]:
-    """The documents up to ``stop``, and the texts between them. The last text is without what may precede a document on
-    its line."""
-    at = len(BOM) if is_first and text.startswith(BOM) else 0
-    for begin, end in found:
-        yield from _lines(text, at, begin, layout, level)
-        at = begin if level else max(at, text.rfind(b"\n", at, begin) + 1)
-        lead, value = text[at:begin], text[begin:end].rstrip()
-        parsed = unwrap(value, layout.encoding) if layout.records else None
+class _Segments:
+    """The segments of a text that is at ``base`` in its file; ``end``: where they end in the text so far."""
+
+    def __init__(self, text: bytes, base: int, layout: Layout) -> None:
+        self.text, self.base, self.layout = text, base, layout
+        self.done: list[Segment] = []
+        self.end = 0
+        self._is_document = False  # the last one, which takes what carries nothing
+
+    def add(self, end: int, parsed: ParsedSegment, *, is_document: bool = False) -> None:
+        """Adds a segment up to ``end``."""
+        start, stop = self.base + self.end, self.base + end
+        is_damage = parsed.state == MALFORMED and not is_document
+        self.done += damage(start, stop, parsed.reason or "") if is_damage else [(start, stop, parsed)]
+        self.end, self._is_document = end, is_document
+
+    def skip(self, end: int) -> None:
+        """White space, commas and brackets: a part of the document before, or of what follows."""
+        if end - self.end > PIECE:
+            self.done += damage(self.base + self.end, self.base + end, _NO_DATA, FILLER)
+            self.end, self._is_document = end, False
+        elif self._is_document:
+            start, _, parsed = self.done[-1]
+            self.done[-1] = (start, self.base + end, parsed)
+            self.end = end
+
+    def lines(self, at: int, stop: int) -> None:
+        """The complete lines of a text without documents, and the end of the file."""
+        while newline := self.text.find(b"\n", at, stop) + 1:
+            if (blank := _EMPTY.match(self.text, at, stop)) is not None:
+                newline = blank.end()
+            self._line(at, newline)
+            at = newline
+        if at < stop == len(self.text):
+            self._line(at, stop)
+
+    def _line(self, at: int, end: int) -> None:
+        line = self.text[at:end]
+        if _NOTHING.match(line):
+            self.skip(end)
+            return
+        found = parse(line.rstrip(b"\r\n"), self.layout)
+        if found.state == MESSAGE and found.value is not None:
+            found = _unexpected(line.strip())
+        self.add(end, found)
+
+    def document(self, at: int, begin: int, end: int) -> None:
+        """A document, which is from ``begin`` on, with what precedes it on its line from ``at`` on."""
+        lead, value = self.text[at:begin], self.text[begin:end].rstrip()
+        parsed = unwrap(value, self.layout.encoding) if self.layout.records else None
         parsed = parsed or ParsedSegment(MESSAGE, value)
-        if _NOTHING.match(lead):
-            yield _DocumentSpan(begin, None, is_lead=True)
-        elif remark(lead.strip()):
-            yield _DocumentSpan(begin, parse(lead, layout))
-        else:
-            before = parse(lead + b"{}", layout)
+        if not _NOTHING.match(lead):
+            before = parse(lead if remark(lead.strip()) else lead + b"{}", self.layout)
             if before.value == b"{}":
                 parsed = before._replace(value=value)
             else:
-                yield _DocumentSpan(
-                    begin, ParsedSegment(MALFORMED, None, reason=f"a JSON document was expected, found {shown(lead)}")
-                )
-        is_too_long = end - begin > LONGEST
-        yield _DocumentSpan(
-            end, ParsedSegment(MALFORMED, None, reason=_TOO_LONG) if is_too_long else parsed, not is_too_long
-        )
+                self.add(begin, before if remark(lead.strip()) else _unexpected(lead))
+        is_long = end - begin > LONGEST
+        self.add(end, ParsedSegment(MALFORMED, None, reason=_TOO_LONG) if is_long else parsed, is_document=not is_long)
+
+
+def _unexpected(text: bytes) -> ParsedSegment:
+    return ParsedSegment(MALFORMED, None, reason=f"a JSON document was expected, found {shown(text)}")
+
+
+def _segments(
+    text: bytes, places: list[tuple[int, int]], stop: int, layout: Layout, level: int, base: int, is_last: bool
+) -> list[Segment]:
+    """The documents up to ``stop``, and the texts between them. The last text is without what may precede a document on
+    its line."""
+    found = _Segments(text, base, layout)
+    at = len(BOM) if base == 0 and text.startswith(BOM) else 0
+    for begin, end in places:
+        if level:
+            found.skip(begin)
+            at = begin
+        else:
+            found.lines(at, begin)
+            at = max(at, text.rfind(b"\n", at, begin) + 1)
+        found.document(at, begin, end)
         at = end
-    yield from _lines(text, at, stop, layout, level)
-
-
-def _lines(text: bytes, at: int, stop: int, layout: Layout, level: int) -> Iterator[_DocumentSpan]:
-    """The complete lines of a text without documents; around listed messages all of it."""
     if level:
-        yield _DocumentSpan(stop, None)
-        return
-    while newline := text.find(b"\n", at, stop) + 1:
-        if (blank := _EMPTY.match(text, at, stop)) is not None:
-            newline = blank.end()
-        yield _line(text[at:newline], newline, layout)
-        at = newline
-    if at < stop == len(text):
-        yield _line(text[at:stop], stop, layout)
-
-
-def _line(line: bytes, end: int, layout: Layout) -> _DocumentSpan:
-    if _NOTHING.match(line):
-        return _DocumentSpan(end, None)
-    found = parse(line.rstrip(b"\r\n"), layout)
-    if found.state == MESSAGE and found.value is not None:
-        found = ParsedSegment(MALFORMED, None, reason=f"a JSON document was expected, found {shown(line.strip())}")
-    return _DocumentSpan(end, found)
-
-
-def _joined(pieces: Iterable[_DocumentSpan], base: int, length: int) -> Iterator[Segment]:
-    """The pieces as segments, each with the text that carries nothing. ``length``: if the file ends there."""
-    document: Segment | None = None
-    start = 0
-    for end, parsed, is_document, is_lead in pieces:
-        if parsed is None:
-            if document is not None and not is_lead and end - start <= PIECE:
-                document, start = (document[0], base + end, document[2]), end
-            elif end - start > PIECE:
-                if document is not None:
-                    yield document
-                yield from damage(base + start, base + end, _NO_DATA, FILLER)
-                document, start = None, end
-            continue
-        if document is not None:
-            yield document
-        segment = (base + start, base + end, parsed)
-        document = segment if is_document else None
-        if parsed.state == MALFORMED and not is_document:
-            yield from damage(base + start, base + end, parsed.reason or "")
-        elif not is_document:
-            yield segment
-        start = end
-    if document is not None:
-        yield document
-    if start < length:
-        yield from damage(base + start, base + length, _NO_DATA, FILLER)
+        found.skip(stop)
+    else:
+        found.lines(at, stop)
+    if is_last and found.end < len(text):
+        found.done += damage(base + found.end, base + len(text), _NO_DATA, FILLER)
+    return found.done

@@ -10,7 +10,7 @@ import ast
 import binascii
 import codecs
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
@@ -20,8 +20,8 @@ import msgspec
 from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, ParsedSegment, header_facts, shown, text_of, time_text
 
 __all__ = [
-    "BINARY", "DECODERS", "PRINTED", "TIME_TYPES", "begins_message", "is_binary", "is_record", "payload_of",
-    "printed_record", "unwrap",
+    "BINARY", "DECODERS", "PRINTED", "TIME_TYPES", "begins_message", "headers_of", "is_binary", "is_record",
+    "printed_record", "scalar", "unwrap",
 ]  # fmt: skip
 
 # --- encodings --------------------------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ __all__ = [
 BINARY: Final = b"atMSG"
 """The beginning of Qlik's envelope in Avro."""
 
-_BINARY: Final = ("atMSG", "\0")
+_BINARY: Final = (BINARY, b"\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -123,132 +123,111 @@ TIME_TYPES: Final = {
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything: Final = msgspec.json.Decoder(float_hook=str)
 _INVALID: Final = (ValueError, RecursionError)
+_NULL: Final = b"null"
+
+Parts = Mapping[str, bytes]
+"""The parts of a wrapped message by their names in :data:`_PARTS`, in JSON."""
 
 
-def _parts(text: bytes) -> dict[str, Any] | None:
+def _parts(text: bytes) -> Parts | None:
     """The parts of a wrapped message; None if it is no such object. Raises what msgspec raises for invalid JSON."""
-    fields = _anything.decode(text)
-    if not isinstance(fields, dict):
-        return None
-    if not fields.keys().isdisjoint(_INSIDE):
-        for name, shows in _INSIDE.items():
-            inner = fields.get(name)
-            if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shows in inner:
-                return {"value": None, **_named_parts({**fields, **inner})}
+    fields = _raw.decode(text)
+    for name in _INSIDE.keys() & fields.keys():
+        if bytes(fields[name])[:1] == b"{":
+            inner = _raw.decode(fields[name])
+            if _INSIDE[name] in inner and bytes(inner.get("data", b""))[:1] == b'"':
+                fields |= inner
+                return {part: bytes(fields[one]) for part, one in _named_parts(fields).items()}
     names = _names_of(tuple(fields))
-    return None if names is None else {"value": None, **{part: fields[name] for part, name in names}}
+    return None if names is None else {part: bytes(fields[one]) for part, one in names.items()}
 
 
-def _named_parts(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _named_parts(fields: Container[str]) -> dict[str, str]:
     found = ((part, next((name for name in names if name in fields), None)) for part, names in _PARTS.items())
-    return {part: fields[name] for part, name in found if name is not None}
+    return {part: name for part, name in found if name is not None}
 
 
 @lru_cache(maxsize=1024)
-def _names_of(fields: tuple[str, ...]) -> list[tuple[str, str]] | None:
+def _names_of(fields: tuple[str, ...]) -> dict[str, str] | None:
     """The parts of a message, with the names that they have among these fields; None if they are not those of a wrapped
     message. rpk leaves out a null value."""
-    named = _named_parts({name: name for name in fields})
+    named = _named_parts(fields)
     places = sum(part in named for part in ("topic", "partition", "offset"))
     is_wrapped = "value" in named and (places >= 2 or not set(_ALONE).isdisjoint(fields))
-    return list(named.items()) if is_wrapped or (places == 3 and "timestamp" in named) else None
+    return named if is_wrapped or (places == 3 and "timestamp" in named) else None
 
 
 def is_record(text: bytes) -> bool:
     """Whether the text is a JSON object that wraps a message."""
     try:
-        return _parts(text if _is_utf8(text) else _characters(text)) is not None
+        return _parts(text) is not None
     except _INVALID:
         return False
 
 
-def payload_of(text: bytes) -> bytes | None:
-    """The payload of a wrapped message if it is a text."""
-    odd = not _is_utf8(text)
-    try:
-        value = (_parts(_characters(text) if odd else text) or {}).get("value")
-    except _INVALID:
-        return None
-    return _encoded(value, odd) if isinstance(value, str) else None
-
-
 def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     """The message in a wrapping object; None for a JSON object that wraps none."""
-    odd = not _is_utf8(text)
+    has_bytes = not _is_utf8(text)
     try:
-        parts = _parts(_characters(text) if odd else text)
+        parts = _parts(text)
         if parts is None:
             return None
-        if not odd and isinstance(parts["value"], str) and parts["value"][:64].lstrip().startswith(_BINARY):
-            again = _parts(_characters(text)) or parts
-            odd, parts = (True, again) if is_binary(_encoded(again["value"], True)) else (False, parts)
-    except _INVALID as error:
-        return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {error}")
-    facts = _facts(parts, odd)
-    key = _key(parts.get("key"), text, encoding, odd)
-    if parts.get("error") is not None:
-        return ParsedSegment(
-            MALFORMED, None, key, facts, f"the tool that wrote it did not decode the value: {parts['error']}"
-        )
-    found = _payload(parts["value"])
-    if found is None:
-        return ParsedSegment(MESSAGE, None, key, facts)
-    value = _value(found, text, encoding, odd, "value")
-    if value is None:
-        sentence = f"a value in {encoding} was expected, found {shown(_encoded(found, False))}"
-        return ParsedSegment(MALFORMED, None, key, facts, sentence)
-    return ParsedSegment(MESSAGE, None if value == b"null" else value, key, facts)
+        facts, key = _facts(parts, has_bytes), _key(parts, encoding, has_bytes)
+        error = _anything.decode(parts.get("error", _NULL))
+        written = _payload(parts, "value")
+        value = _decoded(written, encoding, has_bytes)
+    except _INVALID as reason:
+        return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {reason}")
+    if error is not None:
+        sentence = f"the tool that wrote it did not decode the value: {error}"
+    elif value is None and written != _NULL:
+        sentence = f"a value in {encoding} was expected, found {shown(_string(written, has_bytes))}"
+    else:
+        return ParsedSegment(MESSAGE, None if value == _NULL else value, key, facts)
+    return ParsedSegment(MALFORMED, None, key, facts, sentence)
 
 
-def _characters(text: bytes) -> bytes:
-    """The text with a character for each byte: kcat prints the bytes of a value as they are, except control
-    characters."""
-    return text.decode("latin-1").encode()
-
-
-def _encoded(text: str, odd: bool) -> bytes:
-    """A text in UTF-8, or with a byte for each character if it is ``odd``."""
-    try:
-        return text.encode("latin-1" if odd else "utf-8")
-    except UnicodeError:
-        return text.encode("utf-8", "replace")
-
-
-def _payload(value: Any) -> Any:
-    """A value or key without the object of Redpanda Console around it."""
-    if isinstance(value, dict) and {"encoding", "payload"} <= value.keys() and "schema" not in value:
-        return value["payload"]
-    return value
-
-
-def _value(value: Any, text: bytes, encoding: str, odd: bool, part: str) -> bytes | None:
-    """A text is the value itself, other JSON as it is in ``text``; None: it cannot be decoded."""
-    if not isinstance(value, str):
-        return _json_of(text, part) or msgspec.json.encode(value)
-    if encoding in DECODERS and value[:64].lstrip()[:1] != "{":
-        return DECODERS[encoding](_encoded(value, odd))
-    return _encoded(value, odd)
-
-
-def _json_of(text: bytes, part: str) -> bytes | None:
-    """A part that is other JSON than a text, as it is written."""
-    try:
-        fields = _raw.decode(text)
-    except _INVALID:
-        return None
-    found = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), None)
-    return None if found is None or (b'"encoding"' in found[:4096] and b'"payload"' in found) else found
-
-
-def _key(value: Any, text: bytes, encoding: str, odd: bool) -> bytes | None:
-    """A key likewise; one in base64 or hex digits must be text or a binary message."""
-    value = _payload(value)
-    if value is None:
-        return None
-    found = _value(value, text, encoding, odd, "key")
-    if isinstance(value, str) and encoding in DECODERS and (found is None or not (is_binary(found) or _is_utf8(found))):
-        return _encoded(value, odd)
+def _payload(parts: Parts, part: str) -> bytes:
+    """A value or key, without the object of Redpanda Console around it."""
+    found = parts.get(part, _NULL)
+    if found[:1] == b"{" and b'"encoding"' in found:
+        inner = _raw.decode(found)
+        if {"encoding", "payload"} <= inner.keys() and "schema" not in inner:
+            return bytes(inner["payload"])
     return found
+
+
+def _decoded(written: bytes, encoding: str, has_bytes: bool) -> bytes | None:
+    """A value: the text of a string, decoded, or other JSON as it is written; None for null, and if it cannot be
+    decoded."""
+    if written[:1] != b'"':
+        return None if written == _NULL else written
+    text = _string(written, has_bytes)
+    if encoding in DECODERS and text[:64].lstrip()[:1] != b"{":
+        return DECODERS[encoding](text)
+    if not has_bytes and text.startswith(_BINARY) and is_binary(again := _string(written, True)):
+        return again
+    return text
+
+
+def _string(written: bytes, has_bytes: bool) -> bytes:
+    """The text of a JSON string in UTF-8. ``has_bytes``: kcat prints the bytes of a value as they are, except control
+    characters; each is a character then."""
+    if not has_bytes:
+        return str(_anything.decode(written)).encode()
+    text = str(_anything.decode(written.decode("latin-1").encode()))
+    try:
+        return text.encode("latin-1")
+    except UnicodeError:
+        return text.encode()
+
+
+def _key(parts: Parts, encoding: str, has_bytes: bool) -> bytes | None:
+    """A key likewise; one in base64 or hex digits must be text or a binary message."""
+    written = _payload(parts, "key")
+    found = _decoded(written, encoding, has_bytes)
+    is_decoded = found is not None and (is_binary(found) or _is_utf8(found))
+    return _string(written, has_bytes) if written[:1] == b'"' and encoding in DECODERS and not is_decoded else found
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -261,16 +240,24 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _facts(parts: Mapping[str, Any], odd: bool) -> dict[str, str | None]:
-    facts = {name: _scalar(parts.get(name), odd) for name in ("topic", "partition", "offset")}
-    time = parts.get("timestamp")
+def _facts(parts: Parts, has_bytes: bool) -> dict[str, str | None]:
+    names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
+    found = {name: _value_of(parts[name], has_bytes) for name in names if name in parts}
+    facts = {name: scalar(found.get(name)) for name in names[:3]}
+    time, kind = found.get("timestamp"), found.get("timestamp_type")
     if time is not None and time != -1:
         facts["timestamp"] = time_text(time) if isinstance(time, int) else _time(str(time))
-    kind = parts.get("timestamp_type")
     if kind is not None:
         facts["timestamp_type"] = TIME_TYPES.get(str(kind).lower(), str(kind))
-    headers = parts.get("headers")
-    return facts if headers is None else facts | header_facts(_pairs(headers, odd))
+    return facts if found.get("headers") is None else facts | headers_of(found["headers"])
+
+
+def _value_of(written: bytes, has_bytes: bool) -> Any:
+    r"""A JSON value; what is not UTF-8 in it becomes ``\xff``."""
+    if not has_bytes:
+        return _anything.decode(written)
+    text = written.decode("utf-8", "surrogateescape")
+    return _anything.decode(re.sub("[\udc80-\udcff]", lambda one: rf"\\x{ord(one[0]) - 0xDC00:02x}", text))
 
 
 def _time(text: str) -> str:
@@ -280,33 +267,29 @@ def _time(text: str) -> str:
     return text if seconds is None else time_text(int(seconds[1]) * 1000 + int(seconds[2].ljust(3, "0")))
 
 
-def _pairs(found: Any, odd: bool) -> list[tuple[str, str | None]]:
-    """Names and values of headers: a list of both in turn (kcat), a list of objects (``{"key": name, "value": value}``,
-    or ``{name: [bytes as numbers]}`` as AWS Lambda has it), or an object."""
+def headers_of(found: Any) -> dict[str, str | None]:
+    """Headers as facts: from a list of names and values in turn (kcat), a list of pairs or of objects (``{"key": name,
+    "value": value}``, or ``{name: [bytes as numbers]}`` as AWS Lambda has it), or an object."""
     pairs: list[tuple[Any, Any]]
     if isinstance(found, dict):
-        pairs = [
-            (name, one) for name, items in found.items() for one in (items if isinstance(items, list) else [items])
-        ]
+        pairs = [(key, one) for key, items in found.items() for one in (items if isinstance(items, list) else [items])]
     elif not isinstance(found, list):
         pairs = [("", found)]
     elif all(isinstance(item, dict) for item in found):
         named = ([(one.get("key"), one.get("value"))] if "key" in one else one.items() for one in found)
         pairs = [pair for some in named for pair in some]
     else:
-        pairs = list(zip_longest(found[::2], found[1::2]))
-    return [(_scalar(name, odd) or "", _scalar(item, odd)) for name, item in pairs]
+        pairs = found if isinstance(found[0], tuple) else list(zip_longest(found[::2], found[1::2]))
+    return header_facts([(scalar(name) or "", scalar(item)) for name, item in pairs])
 
 
-def _scalar(item: Any, odd: bool) -> str | None:
-    if item is None or (item.__class__ is str and not odd):
+def scalar(item: Any) -> str | None:
+    """A value as text; a list of numbers of bytes as these."""
+    if item is None or item.__class__ is str:
         return item
-    if item.__class__ is int:
-        return str(item)
     if isinstance(item, list) and item and all(isinstance(one, int) and -128 <= one < 256 for one in item):
-        return text_of(bytes(one & 0xFF for one in item))
-    text = item if isinstance(item, str) else msgspec.json.encode(item).decode()
-    return text_of(_encoded(text, odd))
+        item = bytes(one & 0xFF for one in item)
+    return text_of(item) if isinstance(item, bytes) else msgspec.json.encode(item).decode()
 
 
 # --- records as programs print them -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats.arrays import EventBatch
-from cdcwb.formats.containers.envelopes import TIME_TYPES
+from cdcwb.formats.containers.envelopes import TIME_TYPES, headers_of, scalar
 from cdcwb.formats.containers.messages import (
     BATCH,
     FACTS,
@@ -32,7 +32,6 @@ from cdcwb.formats.containers.messages import (
     Messages,
     batched,
     fact_columns,
-    header_facts,
     instants,
     text_of,
 )
@@ -104,7 +103,9 @@ def from_arrow(batches: Batches) -> Messages:
         names = pa.array([TIME_TYPES.get(kind.lower(), kind) for kind in coded.dictionary.to_pylist()], pa.string())
         facts["timestamp_type"] = names.take(coded.indices)
     if "headers" in columns:
-        headers = fact_columns([_headers(items) for items in _column(table, columns["headers"]).to_pylist()])
+        headers = fact_columns(
+            [headers_of(items) if items else {} for items in _column(table, columns["headers"]).to_pylist()]
+        )
         facts.update({name: texts for name, texts in headers.items() if name not in FACTS})
     row = _column(table, _ROW).to_numpy(zero_copy_only=False) if _ROW in table.schema.names else np.arange(count)
     state = np.full(count, MESSAGE, dtype=np.uint8)
@@ -157,10 +158,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _texts(array: pa.Array) -> pa.StringArray:
-    if _is_binary(array.type):
-        return pa.array([_text(item) for item in array.to_pylist()], pa.string())
-    if pa.types.is_nested(array.type):
-        return pa.array([None if item is None else str(item) for item in array.to_pylist()], pa.string())
+    if _is_binary(array.type) or pa.types.is_nested(array.type):
+        return pa.array([scalar(item) for item in array.to_pylist()], pa.string())
     return _packed(pc.cast(array, pa.string()))
 
 
@@ -189,30 +188,6 @@ def _times(array: pa.Array) -> pa.StringArray:
         finer = pc.binary_join_element_wise(pc.replace_substring(texts, "Z", ""), micros, "Z", "")
         texts = pc.if_else(pa.array(rest > 0), finer, texts)
     return _packed(texts)
-
-
-def _headers(items: Any) -> dict[str, str | None]:
-    """Headers of a row: a list of structs of key and value, of pairs, or a dictionary."""
-    if not items:
-        return {}
-    pairs = (
-        items.items() if isinstance(items, dict) else map(_pair, items) if isinstance(items, list) else [("", items)]
-    )
-    return header_facts([(_text(name) or "", _text(value)) for name, value in pairs])
-
-
-def _pair(item: Any) -> tuple[Any, Any]:
-    if isinstance(item, dict):
-        parts = [item["key"], item["value"]] if {"key", "value"} <= item.keys() else [*item.values()]
-    else:
-        parts = list(item) if isinstance(item, list | tuple) else [item]
-    return (*parts, None, None)[:2]
-
-
-def _text(item: Any) -> str | None:
-    if item is None or isinstance(item, str):
-        return item
-    return text_of(item) if isinstance(item, bytes) else str(item)
 
 
 def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:

@@ -35,7 +35,6 @@ Remark = tuple[Problem, str]
 """What is wrong with a field, as a code and a sentence."""
 
 _FRAME: Final = 5
-_NOT_UTF8: Final = "is not UTF-8; U+FFFD replaces its invalid bytes"
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -127,11 +126,10 @@ class Schemas:
         self._avro: dict[str, tuple[Type, Decoder] | str] = {}
 
     def of_json(self, text: bytes) -> tuple[Type, str]:
-        """The type of a payload by the text of its schema, and that text with U+FFFD instead of invalid bytes."""
+        """The type of a payload by its schema, and the text of that. Raises ValueError for one that is not UTF-8."""
         found = self._types.get(text)
         if found is None:
-            plain_text = text.decode("utf-8", "replace")
-            found = self._types[text] = _connect_type(json.loads(plain_text)), plain_text
+            found = self._types[text] = _connect_type(json.loads(text.decode())), text.decode()
         return found
 
     def typed(self, value: bytes) -> Body | None:
@@ -147,7 +145,7 @@ class Schemas:
                 is_known = begin == _SCHEMA[:-1] + schema
                 self._begins[begin] = self.of_json(schema) if is_known else None
             known = self._begins[begin]
-            if known is None or "\ufffd" in known[1] or has_minus_zero(value):
+            if known is None or has_minus_zero(value):
                 return None
             return Body(_fields.decode(memoryview(value)[end + len(_PAYLOAD) : -1]), *known)
         except (ValueError, RecursionError):
@@ -291,10 +289,9 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
     if not schema.strip(b"{} \t\r\n") or schema == _NULL:
         return Body(parsed)
     try:
-        kind, described = schemas.of_json(schema)
-        if "\ufffd" in described and described.encode() != schema:
-            noted.append(f"the schema {_NOT_UTF8}")
-        return Body(parsed, kind, described)
+        return Body(parsed, *schemas.of_json(schema))
+    except UnicodeDecodeError as reason:
+        return Broken(Problem.MALFORMED, f"the schema is not UTF-8: {reason.reason} at byte {reason.start} of it")
     except (ValueError, RecursionError):
         return Broken(Problem.MALFORMED, "the schema is nested too deeply or has a number of too many digits")
 
@@ -356,35 +353,10 @@ def message_tree(value: bytes | None, schemas: Mapping[int, str], describe: Desc
 
 
 def _json_tree(value: bytes, describe: Describe) -> Field:
-    damaged = _damaged_schema(value)
-    text = _without_elisions(value.replace(damaged, _ascii(damaged), 1) if damaged else value)
+    text = _without_elisions(value)
     tree = field_tree(text)
     tree = tree if tree.problem else _meant(replace(tree, meaning="a message in JSON"), "", describe, True)
-    tree = tree if text == value else _of_bytes(tree, value)
-    if not damaged:
-        return tree
-    children = (
-        replace(child, problem=Problem.JSON_SYNTAX, meaning=f"{child.meaning}; {_NOT_UTF8}")
-        if child.name == "schema"
-        else child
-        for child in tree.children
-    )
-    return replace(tree, children=tuple(children))
-
-
-def _damaged_schema(value: bytes) -> bytes:
-    """The schema of a message in JSON if it is not UTF-8."""
-    try:
-        schema = _OUTER.decode(value).schema
-        found = bytes(schema) if isinstance(schema, msgspec.Raw) else b""
-    except (ValueError, RecursionError):
-        return b""
-    return found if _ascii(found) != found else b""
-
-
-def _ascii(text: bytes) -> bytes:
-    """Text with a question mark instead of each byte that is not UTF-8."""
-    return re.sub("[\udc80-\udcff]", "?", text.decode("utf-8", "surrogateescape")).encode()
+    return tree if text == value else _of_bytes(tree, value)
 
 
 def _of_bytes(field: Field, value: bytes, at: int = 0) -> Field:
