@@ -100,7 +100,7 @@ class JsonMessages(MessageFormat):
 
     def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.count`."""
-        bodies = [_body(value) for value in messages.value.to_pylist() if value is not None]
+        bodies = [_parsed(value, []) for value in messages.value.to_pylist() if value is not None]
         return sum(isinstance(body, dict) and self.claims(body) for body in bodies), len(bodies), True
 
     def begin(self, options: Options, **plan: Any) -> Any:
@@ -190,8 +190,12 @@ class JsonMessages(MessageFormat):
                 problems = [] if code is None else [{"code": code, "detail": reason}]
                 found: list[dict[str, Any]] = [{"kind": kind, "problems": problems or None}]
             else:
-                bodies, stops = ([None], [0]) if value is None else self.bodies(value)
+                remarks: list[str] = []
+                bodies, stops = ([None], [0]) if value is None else self.bodies(value, remarks)
                 found = [self._row(body, keys[number], own, texts) for body in bodies]
+                for row in found if remarks else ():
+                    noted = [{"code": str(Problem.JSON_SYNTAX), "detail": remark} for remark in remarks]
+                    row["problems"] = [*(row.get("problems") or ()), *noted]
                 if all(row["kind"] == Kind.MALFORMED for row in found):
                     found = found[:1]
                 if len(found) > 1:
@@ -205,10 +209,10 @@ class JsonMessages(MessageFormat):
             of += [number] * len(found)
         return rows, np.array(of, dtype=np.int64), ends
 
-    def bodies(self, value: bytes) -> tuple[list[Any], list[int]]:
+    def bodies(self, value: bytes, remarks: list[str]) -> tuple[list[Any], list[int]]:
         """The decoded message, once for each of its rows (None: null; ValueError: why it cannot be decoded), and where
-        in its bytes each row ends."""
-        body = _body(value)
+        in its bytes each row ends. ``remarks`` gets what is passed over."""
+        body = _parsed(value, remarks)
         items = body.get(self.arrays[0]) if self.arrays and isinstance(body, dict) else None
         if not isinstance(items, list) or len(items) < 2:
             return [body], [len(value)]
@@ -227,7 +231,7 @@ class JsonMessages(MessageFormat):
                 raise ValueError(f"expected a JSON object, found {body!r:.40}")
             row: dict[str, Any] = {"kind": Kind.TOMBSTONE} if body is None else dict(self.event(body, own))
             if key is not None:
-                row = dict(self.keyed(row, _body(key)))
+                row = dict(self.keyed(row, _parsed(key, [])))
             row = self.texts(row) if texts else row
         except (ValueError, KeyError, TypeError, AttributeError) as reason:  # of event: it may expect other fields
             sentence = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
@@ -284,11 +288,11 @@ def changed_at(milliseconds: int) -> dict[str, Any]:
         return {"problems": [{"code": str(Problem.TIME_RANGE), "detail": detail}]}
 
 
-def _body(value: bytes) -> Any:
+def _parsed(value: bytes, remarks: list[str]) -> Any:
     try:
-        return EXACT.decode(value)
-    except (ValueError, RecursionError) as reason:
-        return ValueError(str(reason))
+        return EXACT.parse(value, remarks)
+    except ValueError as reason:
+        return reason
 
 
 def _ends(value: bytes, array: str) -> list[int]:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -30,7 +31,6 @@ from cdcwb.formats.containers.messages import (
     MALFORMED,
     MESSAGE,
     NOTE,
-    Bools,
     Bytes,
     Chunk,
     Ints,
@@ -333,40 +333,24 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     They are separated by the first separator that a JSON document, ``null`` or an encoded message follows. Only if the
     key may be JSON itself, all of the rest is examined.
     """
-    separator = layout.separator
-    size = len(separator)
-    tombstone = None
-    if text[-4:] in _NO_VALUE and text.endswith(separator, 0, -len(NULL)):
-        tombstone = text[-len(NULL) :]
-    brace = separator + b"{"
-    first = place = text.find(brace)
-    if place >= 0 and text[:1] in (b"{", b"[", b'"'):
-        is_only = text.find(brace, place + 1) < 0
-        is_clear = bool(separator.strip(b",: "))  # it cannot be between the parts of a JSON document as tools print it
-        if not (is_only and text[-1:] == b"}" and is_clear):
-            for _ in range(_ATTEMPTS):
-                if place < 0 or is_document(text[place + size :]):
-                    break
-                place = text.find(brace, place + 1)
-            else:
-                place = -1
-            if place < 0 and not tombstone and text[-1:] != b"}":
-                place = first
-    if place >= 0:
+    size, separator = len(layout.separator), re.escape(layout.separator)
+    is_null = text[-4:] in _NO_VALUE and text.endswith(layout.separator, 0, -len(NULL))
+    is_json = text[:1] in (b"{", b"[", b'"')  # the key may be
+    places = [found.start() for found in islice(re.finditer(separator + rb"\{", text), _ATTEMPTS if is_json else 1)]
+    place = next((at for at in places if not is_json or is_document(text[at + size :])), None)
+    if place is None and places and not is_null and text[-1:] != b"}":  # the value is cut off
+        place = places[0]
+    if place is not None:
         return text[:place], text[place + size :]
-    if tombstone is not None:
-        return text[: -len(tombstone) - size], NULL
-    if text.endswith(separator) and is_document(text[:-size]):
+    if is_null:
+        return text[: -len(NULL) - size], NULL
+    if text.endswith(layout.separator) and is_document(text[:-size]):
         return text[:-size], NULL  # kcat prints nothing for a null value
-    at = text.find(separator)
-    for _ in range(_ATTEMPTS):
-        if at < 0:
-            break
-        rest = text[at + size :]
+    for found in islice(re.finditer(separator, text), _ATTEMPTS):
+        rest = text[found.end() :]
         value = rest if layout.encoding == "text" else envelopes.DECODERS[layout.encoding](rest)
         if value is not None and envelopes.is_binary(value):
-            return text[:at], rest
-        at = text.find(separator, at + size)
+            return text[: found.start()], rest
     return None
 
 
@@ -442,32 +426,20 @@ def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes
 
 def newlines(buffer: Bytes, marks: Marks = ()) -> Ints:
     """The places after newlines; with marks only those where one of them follows, and the end of the buffer."""
+    if marks:
+        known = re.finditer(rb"\n(?=%s|\Z)" % b"|".join(map(re.escape, marks)), buffer.data)
+        return np.array([found.end() for found in known], dtype=np.int64)
     some = [np.flatnonzero(buffer[at : at + _CACHED] == _NEWLINE) + at for at in range(0, len(buffer), _CACHED)]
-    behind: Ints = np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
-    if not marks or not len(behind):
-        return behind
-    known: Bools = behind == len(buffer)
-    for mark in marks:
-        there = np.flatnonzero(behind + len(mark) <= len(buffer))
-        for at, byte in enumerate(mark):
-            there = there[buffer[behind[there] + at] == byte]
-        known[there] = True
-    found: Ints = behind[known]
-    return found
+    return np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
 
 
 def first_line(source: Source, position: int, marks: Marks = ()) -> int:
     """Where the first line at or after ``position`` begins; the file's end if there is none."""
     if position <= 0:
         return 0
-    ahead = max(map(len, marks), default=0)
     at, step = position - 1, _STEP
     while at < source.length:
-        buffer = source.read(at, at + step + ahead)
-        ends = newlines(buffer, marks)
-        ends = ends[ends <= step]
-        if at + len(buffer) < source.length and marks:
-            ends = ends[ends < len(buffer)]
+        _, ends = _ends(source, at, step, marks)
         if len(ends):
             return at + int(ends[0])
         at, step = at + step, min(2 * step, _WINDOW)

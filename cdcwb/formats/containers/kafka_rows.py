@@ -28,12 +28,11 @@ from cdcwb.formats.containers.messages import (
     LONGEST,
     MALFORMED,
     MESSAGE,
-    Bools,
     Messages,
     batched,
     fact_columns,
-    instants,
     text_of,
+    time_text,
 )
 from cdcwb.formats.files import Source
 from cdcwb.formats.source import open_file
@@ -164,30 +163,28 @@ def _texts(array: pa.Array) -> pa.StringArray:
 
 
 def _times(array: pa.Array) -> pa.StringArray:
-    """Instants as text: milliseconds with three digits, finer ones with six."""
-    if _is_text(array.type) or _is_binary(array.type):
+    """Instants as text: milliseconds with three digits, finer ones with six; -1 ms is unknown."""
+    kind = array.type
+    if _is_text(kind) or _is_binary(kind):
         texts = _texts(array)
         if not pc.all(pc.match_substring_regex(texts, "^[0-9]{12,14}$")).as_py():
             return texts
-        array = pc.cast(texts, pa.int64())
-    kind = array.type
-    if pa.types.is_timestamp(kind):
-        array = pc.cast(pc.cast(array, pa.timestamp("us", kind.tz), safe=False), pa.int64())
-        scale = 1000
-    elif pa.types.is_integer(kind):
-        array, scale = pc.cast(array, pa.int64(), safe=False), 1
-    else:
+        array = texts
+    elif not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
         return _texts(array)
-    null: Bools = np.asarray(array.is_null())
-    values = np.asarray(array.fill_null(0))
-    null = null | ((values == -1) if scale == 1 else (values == -1000))
-    whole, rest = np.divmod(values, scale)
-    texts = instants(whole, null)
-    if rest.any():
-        micros = pc.utf8_lpad(pc.cast(pa.array(rest), pa.string()), 3, "0")
-        finer = pc.binary_join_element_wise(pc.replace_substring(texts, "Z", ""), micros, "Z", "")
-        texts = pc.if_else(pa.array(rest > 0), finer, texts)
-    return _packed(texts)
+    scale = 1000 if pa.types.is_timestamp(kind) else 1
+    array = pc.cast(array, pa.timestamp("us", kind.tz), safe=False) if scale > 1 else array
+    return pa.array(
+        [_time(number, scale) for number in pc.cast(array, pa.int64(), safe=False).to_pylist()], pa.string()
+    )
+
+
+def _time(number: int | None, scale: int) -> str | None:
+    if number is None or number == -scale:
+        return None
+    whole, rest = divmod(number, scale)
+    text = time_text(whole)
+    return f"{text[:-1]}{rest:03}Z" if rest and text[-1] == "Z" else text
 
 
 def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:
@@ -294,15 +291,10 @@ class ParquetRows:
     def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
         """The rows of a group."""
         given, failures = start, list[Exception]()  # rows that were yielded
-        try:
-            parts = self._parts(group, row, start, stop, min(_SOME, batch), failures)
-            for some in batched(parts, batch, lambda part: (len(part), part.nbytes)):
-                yield from_arrow(some)
-                given += sum(map(len, some))
-        except CaptureError as reason:
-            if isinstance(reason, ChangedFileError):
-                raise
-            failures.append(reason)
+        parts = self._parts(group, row, start, stop, min(_SOME, batch), failures)
+        for some in batched(parts, batch, lambda part: (len(part), part.nbytes)):
+            yield from_arrow(some)
+            given += sum(map(len, some))
         for failure in failures:
             sentence = f"row group {group} cannot be read from row {given} on ({_first_line(failure)})"
             for first in range(given, stop, batch):

@@ -21,7 +21,7 @@ from cdcwb.words import unique_names, visible
 __all__ = [
     "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
     "TRUNCATED", "Chunk", "Messages", "ParsedSegment", "Segment", "batched", "batches_of", "damage", "fact_columns",
-    "header_facts", "instants", "joined", "key_texts", "shown", "text_of", "time_text",
+    "header_facts", "joined", "key_texts", "shown", "text_of", "time_text",
 ]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
@@ -286,14 +286,3 @@ def time_text(milliseconds: int) -> str:
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).isoformat()
-
-
-def instants(milliseconds: Ints, null: Bools) -> pa.StringArray:
-    """The texts of :func:`time_text` for many; null where ``null`` is true."""
-    odd = ((milliseconds < 0) | (milliseconds > _LAST_INSTANT)) & ~null
-    times = pa.array(np.where(odd | null, 0, milliseconds)).cast(pa.timestamp("ms"))
-    texts = pc.binary_replace_slice(pc.cast(times, pa.string()).view(pa.binary()), 10, 11, b"T").view(pa.string())
-    texts = pc.binary_join_element_wise(texts, "Z", "")
-    if odd.any():
-        texts = pc.if_else(pa.array(odd), pc.cast(pa.array(milliseconds), pa.string()), texts)
-    return pc.if_else(pa.array(null), pa.scalar(None, pa.string()), texts) if null.any() else texts

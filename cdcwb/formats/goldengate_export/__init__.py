@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, ClassVar, Final
@@ -62,12 +62,6 @@ class Plan(MessagePlan):
     def zone(self) -> Zone | None:
         """The zone of printed times; None if it is unknown."""
         return parse_zone(self.given["time_zone"]) if "time_zone" in self.given else None
-
-
-class _Message(dict[str, Any]):
-    """A message in which something was passed over."""
-
-    remarks: Sequence[str] = ()
 
 
 class GoldenGateExport(JsonMessages):
@@ -131,7 +125,7 @@ class GoldenGateExport(JsonMessages):
         return sum(self._is_message(value) for value in values), len(values), True
 
     def _is_message(self, value: bytes) -> bool:
-        body = self.bodies(value)[0][0]
+        body = self.bodies(value, [])[0][0]
         if isinstance(body, CutOff):
             return any(name in value for name in _FIELDS)
         try:
@@ -144,35 +138,27 @@ class GoldenGateExport(JsonMessages):
     def _rows(self, messages: Messages, own: Mapping[str, str], texts: bool = True) -> Any:
         return super()._rows(with_literals(messages), own, texts)
 
-    def bodies(self, value: bytes) -> tuple[list[Any], list[int]]:
+    def bodies(self, value: bytes, remarks: list[str]) -> tuple[list[Any], list[int]]:
         """See :meth:`JsonMessages.bodies`: several objects that a message joins are an event each."""
         if not is_json(value.removeprefix(MARK)) and (literal := literal_of(value)) is not None:
             text, found = literal
             if not found[3]:
                 return [ValueError("a bytes literal without a closing quote")], [len(value)]
-            bodies, ends = self.bodies(text)
+            bodies, ends = self.bodies(text, remarks)
             return bodies, [end * len(value) // len(text) for end in ends]
-        remarks: list[str] = []
         try:
-            body = decode(value, remarks)
-            if remarks and isinstance(body, dict):
-                body = _Message(body)
-                body.remarks = remarks
+            return [decode(value, remarks)], [len(value)]
         except ValueError as reason:
             starts = objects_of(value)
             if len(starts) < 2:
                 return [reason], [len(value)]
             ends = [*starts[1:], len(value)]
             parts = [value[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
-            return [self.bodies(part)[0][0] for part in parts], ends
-        return [body], [len(value)]
+            return [self.bodies(part, remarks)[0][0] for part in parts], ends
 
     def event(self, body: Mapping[str, Any], options: Mapping[str, str]) -> Mapping[str, Any]:
         """See :meth:`JsonMessages.event`."""
-        event = event_of(record_of(body))
-        for remark in body.remarks if isinstance(body, _Message) else ():
-            note(event, Problem.JSON_SYNTAX, remark)
-        return event
+        return event_of(record_of(body))
 
     def batch(self, plan: Plan, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
         """See :meth:`JsonMessages.batch`; the times of all events are read at once."""
