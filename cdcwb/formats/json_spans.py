@@ -89,7 +89,8 @@ class Spans(NamedTuple):
 
 def spans_of(text: Bytes, edges: Ints, deepest: int, *, commas: bool = False, most: int | None = None) -> Spans:
     """The values of the JSON texts between the ``edges`` of ``text``. Objects and arrays inside of ``deepest`` others
-    are one value. ``commas``: a comma after the last field or item is not damage. ``most``: maximum rows of values.
+    are one value. A byte order mark is passed over. ``commas``: a comma after the last field or item is not damage.
+    ``most``: maximum rows of values.
     """
     count = len(edges) - 1
     if most is None:
@@ -237,6 +238,8 @@ def _spans(
     for number in range(len(edges) - 1):
         i: Int = edges[number]
         behind: Int = edges[number + 1]
+        if i + 3 <= behind and text[i] == 0xEF and text[i + 1] == 0xBB and text[i + 2] == 0xBF:
+            i += 3
         first[number] = n
         depth, waits, wrong, understood, one, other = 0, _ITEM, 0, i, 1, 1
         label: Int = np.int64(-1)
@@ -264,8 +267,7 @@ def _spans(
                         follows += 1
                     if commas and follows < behind and text[follows] == close:
                         i, waits = follows, _AFTER
-                        if depth <= deepest:
-                            kind[last[depth]] |= TRAILING
+                        kind[last[min(depth, deepest)]] |= TRAILING
                     if depth <= deepest:
                         stop[last[depth]] = understood = i
                     if waits == _AFTER:  # the closing bracket is next

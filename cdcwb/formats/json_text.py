@@ -27,7 +27,6 @@ MOST_ELEMENTS: Final = 250_000
 """Maximum elements of one text; the rest is not dissected."""
 
 _SHOWN: Final = 12  # levels that become elements of their own; below, a value is one text
-_MARK: Final = b"\xef\xbb\xbf"
 _SMALL: Final = 1 << 16  # bytes for which nothing is compiled
 KINDS: Final = {
     js.OBJECT: "object",
@@ -46,7 +45,7 @@ _SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 def read_spans(data: bytes, deepest: int, *, commas: bool = False) -> js.Spans:
     """The spans of a JSON text in UTF-8, as far as it is valid; see :func:`cdcwb.formats.json_spans.spans_of`. Accepts
     any bytes and never raises; time and memory are proportional to the length."""
-    edges = np.array([len(_MARK) if data.startswith(_MARK) else 0, len(data)], dtype=np.int64)
+    edges = np.array([0, len(data)], dtype=np.int64)
     most = min(MOST_ELEMENTS, 1 + sum(data.count(byte) for byte in b":,["))
     with interpreted() if len(data) <= _SMALL else contextlib.nullcontext():
         return js.spans_of(np.frombuffer(data, np.uint8), edges, deepest, commas=commas, most=most)

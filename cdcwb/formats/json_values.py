@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 __all__ = [
-    "EXACT", "MARK", "CutOff", "JsonReader", "as_text", "digits_of", "has_minus_zero", "is_cut_off", "parse_json",
-    "without_trailing_commas",
+    "EXACT", "MARK", "CutOff", "JsonReader", "as_text", "comma_remark", "digits_of", "has_minus_zero", "is_cut_off",
+    "parse_json", "without_trailing_commas",
 ]  # fmt: skip
 
 MARK: Final = b"\xef\xbb\xbf"
@@ -65,12 +65,10 @@ class JsonReader:
             if _HALF_PAIR.search(value):
                 with contextlib.suppress(ValueError, RecursionError):
                     return self._slowly(value)
-            if remarks is not None and _TRAILING.search(value):
-                places, mended = without_trailing_commas(value)
-                if places:
-                    found = self.parse(mended)
-                    remarks.append(_comma_remark(places))
-                    return found
+            if remarks is not None and (remark := comma_remark(value)) is not None:
+                found = self.parse(without_trailing_commas(value)[1])
+                remarks.append(remark)
+                return found
             if is_cut_off(value):
                 raise CutOff(f"the JSON text is cut off after byte {len(value)}") from None
             raise ValueError(f"expected a JSON document, found: {reason}") from None
@@ -112,7 +110,11 @@ def without_trailing_commas(value: bytes) -> tuple[list[int], bytes]:
     return places, _TOKENS.sub(blank, value)
 
 
-def _comma_remark(places: Sequence[int]) -> str:
+def comma_remark(value: bytes) -> str | None:
+    """What is wrong with the trailing commas of a JSON text; None without any."""
+    places = without_trailing_commas(value)[0] if _TRAILING.search(value) else []
+    if not places:
+        return None
     more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return f"expected another field or item to follow the comma at byte {places[0]}{more}, found a closing bracket"
 

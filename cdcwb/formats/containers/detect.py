@@ -431,7 +431,7 @@ def _is_complete(text: bytes, layout: Layout) -> bool:
 
 
 def _shows(text: bytes, layout: Layout) -> bool:
-    """Whether a line is evidence of the layout: a JSON document alone, even if it is cut off, is none of fields."""
+    """Whether a line is evidence of the layout. A JSON document alone, even if it is cut off, shows no fields."""
     if not layout.records and text.lstrip()[:1] == b"{" and (is_document(text) or is_cut_off(text)):
         return not layout.fields
     return _is_complete(text, layout)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -27,7 +26,7 @@ from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages, key_texts
-from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.json_values import CutOff, as_text, comma_remark, parse_json
 from cdcwb.formats.qlik_kafka import versions as tables
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, WireForm, json_form
 from cdcwb.formats.qlik_kafka.versions import UNNAMED, MessageSettings, MessageTable, Version, VersionLookup
@@ -410,23 +409,21 @@ class _MessageDecoder:
     # --- JSON
 
     def json(self, index: Ints) -> None:
-        """Messages in JSON; what is not valid is mended if it can be."""
-        mended: dict[int, bytes] = {}
-        for number in _JsonTexts(self, self.values(index), index).read() if len(index) else ():
-            remarks: list[str] = []
-            value = self.messages.value[number].as_py()
+        """Messages in JSON; a comma too many is passed over."""
+        texts = _JsonTexts(self, self.values(index), index)
+        for number in texts.read():
+            value, code, reason = self.messages.value[number].as_py(), Problem.MALFORMED, "nested too deeply"
             try:
-                mended[number] = msgspec.json.encode(parse_json(value, remarks))
+                parse_json(value)
             except CutOff:
-                reason = f"the JSON message is cut off after byte {len(value)}"
-                self.found.bad.append((number, Problem.TRUNCATED, reason))
-            except ValueError as reason:
-                self.found.bad.append((number, Problem.MALFORMED, str(reason)))
-            self.found.problems += [(number, Problem.JSON_SYNTAX, remark) for remark in remarks]
-        if mended:
-            values = pa.array(mended.values(), pa.binary())
-            for number in _JsonTexts(self, values, np.array([*mended])).read():
-                self.found.bad.append((number, Problem.MALFORMED, "JSON that is nested too deeply"))
+                code, reason = Problem.TRUNCATED, f"the JSON message is cut off after byte {len(value)}"
+            except ValueError as error:
+                reason = str(error)
+            self.found.bad.append((number, code, reason))
+        for number in texts.with_commas():
+            if self.found.group[number] >= 0:
+                remark = comma_remark(self.messages.value[number].as_py()) or ""
+                self.found.problems.append((number, Problem.JSON_SYNTAX, remark))
 
     # --- Avro
 
@@ -591,7 +588,7 @@ class _JsonTexts:
         self.decoder, self.found, self.index = decoder, decoder.found, index
         self.text, self.edges = content_of(values)
         self.raw = self.text.tobytes()
-        self.spans = js.spans_of(self.text, self.edges, _DEEPEST)
+        self.spans = js.spans_of(self.text, self.edges, _DEEPEST, commas=True)
         self.base = self.found.texts.part(self.take, len(self.spans.kind))
 
     def read(self) -> list[int]:
@@ -610,6 +607,12 @@ class _JsonTexts:
                 self.found.bad += [(number, Problem.MALFORMED, str(reason)) for number in self.index[texts].tolist()]
         invalid: list[int] = self.index[spans.state != 0].tolist()
         return invalid
+
+    def with_commas(self) -> list[int]:
+        """The messages in which a comma follows the last field or item of an object or array."""
+        values = np.flatnonzero(self.spans.kind & js.TRAILING)
+        found: list[int] = np.unique(self.index[np.searchsorted(self.spans.first, values, side="right") - 1]).tolist()
+        return found
 
     def _tree(self, number: int) -> _Tree:
         spans = self.spans
@@ -724,7 +727,7 @@ class _JsonTexts:
     def _described(self, outer: dict[str, Any], texts: Ints, path: Sequence[str]) -> None:
         """Adds metadata messages."""
         for text in texts.tolist():
-            body = parse_json(self.raw[self.edges[text] : self.edges[text + 1]])
+            body = parse_json(self.raw[self.edges[text] : self.edges[text + 1]], [])
             for name in path:
                 body = body[name]
             self.decoder.metadata(int(self.index[text]), outer, body)
@@ -776,6 +779,6 @@ def _deciding(tree: _Tree, at: int) -> Iterator[int]:
 def _text(raw: bytes) -> str | None:
     """A JSON value as text."""
     try:
-        return as_text(parse_json(raw))
+        return as_text(parse_json(raw, []))
     except ValueError:  # nested too deeply, or a number of very many digits
         return raw.decode()
