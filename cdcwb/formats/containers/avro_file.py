@@ -14,8 +14,9 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -236,16 +237,17 @@ def topic_columns(records: Schema | None) -> dict[str, str]:
     return columns if (kind == "bytes" and beside) or (kind == "string" and beside > 1) else {}
 
 
-def read_avro(file: AvroFile, blocks: Iterable[Block], batch: int, skip: int = 0) -> Iterator[Messages]:
-    """The rows of blocks that follow each other, without the first ``skip`` of each."""
-    rows = (some for block in blocks for some in _rows(file, block, skip, batch))
+def read_avro(file: AvroFile, at: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
+    """The rows ``[start, stop)``. ``at``: where a block begins, the first of whose rows is ``row``."""
+    blocks = takewhile(lambda block: block.row < stop, file.blocks(at, file.source.length, row))
+    rows = (some for block in blocks for some in _rows(file, block, start, stop, batch))
     for some in batched(rows, batch, lambda one: (len(one), one.source.nbytes)):
         yield _of_topic(file, joined(some))
 
 
-def _rows(file: AvroFile, block: Block, begin: int, most: int) -> Iterator[Messages]:
-    """The rows of a block from the index ``begin`` on, not more than ``most`` and about :data:`BYTES` bytes at a time;
-    the first that cannot be read has all the bytes left."""
+def _rows(file: AvroFile, block: Block, start: int, stop: int, most: int) -> Iterator[Messages]:
+    """Those rows of a block that are in ``[start, stop)``, not more than ``most`` and about :data:`BYTES` bytes at a
+    time; the first that cannot be read has all the bytes left."""
     bounds, plain, reason = np.zeros(1, dtype=np.int64), b"", block.reason or file.problem
     if reason is None:
         try:
@@ -263,20 +265,21 @@ def _rows(file: AvroFile, block: Block, begin: int, most: int) -> Iterator[Messa
     else:
         plain = bytes(file.read(block.start, min(block.stop, block.start + LONGEST)))
     buffer, good = np.frombuffer(plain, np.uint8), len(bounds) - 1
-    while begin < good:
+    begin, end = max(start - block.row, 0), min(stop - block.row, block.count)
+    while begin < min(good, end):
         full = int(np.searchsorted(bounds, bounds[begin] + BYTES, side="right")) - 1
-        stop = min(max(full, begin + 1), begin + most, good)
-        source = slices(buffer, bounds[begin:stop], bounds[begin + 1 : stop + 1])
-        number = np.arange(block.row + begin, block.row + stop)
+        last = min(max(full, begin + 1), begin + most, good, end)
+        source = slices(buffer, bounds[begin:last], bounds[begin + 1 : last + 1])
+        number = np.arange(block.row + begin, block.row + last)
         state, nothing = np.full(len(source), MESSAGE, dtype=np.uint8), pa.nulls(len(source), pa.binary())
         facts = dict.fromkeys(FACTS, pa.nulls(len(source), pa.string()))
         yield Messages(number, np.ones_like(number), state, {}, source, nothing, source, facts)
-        begin = stop
-    while begin < block.count:
-        stop = min(begin + most, block.count)
+        begin = last
+    while begin < end:
+        last = min(begin + most, end)
         rest = plain[int(bounds[-1]) :] if begin == good else b""
-        yield malformed_rows(block.row + begin, block.row + stop, reason or "", rest)
-        begin = stop
+        yield malformed_rows(block.row + begin, block.row + last, reason or "", rest)
+        begin = last
 
 
 def _of_topic(file: AvroFile, rows: Messages) -> Messages:

@@ -95,7 +95,7 @@ def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
     evidence += f"; its records are rows of a topic ({', '.join(topic)})" if topic else "; its records are the messages"
     settings = {"codec": file.codec, "records": "topic" if topic else "messages"}
     size = split_size if source.compression is None else source.size
-    starts, rows, count = file.parts(size) if is_whole else ([0], [0], None)
+    starts, rows, count = file.parts(size) if is_whole else ([0], [0], source.size)
     return Container(
         source.path,
         "avro",
@@ -130,18 +130,16 @@ def _table(source: Source, kind: str, delimiter: str, split_size: int, is_whole:
         evidence = "begins with PAR1" if kind == "parquet" else "is delimited text"
         return Container(source.path, kind, "row", source.size, 1, problem=reason.message, evidence=evidence)
     names = ", ".join(file.columns.values())
-    unit, settings, starts = "row", {"columns": names}, [0]
+    unit, settings, rows = "row", {"columns": names}, [0]
     if isinstance(file, ParquetRows):
         evidence = f"begins and ends with PAR1, and has the columns {names}"
         unit, count = "message" if file.is_partition else "row", file.count
-        starts = file.parts(split_size) if source.compression is None else starts
+        rows = file.parts(split_size) if source.compression is None else rows
     else:
         settings["delimiter"] = delimiter
         evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
         count = file.count() if is_whole else source.size  # no more rows than bytes
-    return Container(
-        source.path, kind, unit, source.size, count, settings=settings, evidence=evidence, starts=starts, rows=starts
-    )
+    return Container(source.path, kind, unit, source.size, count, settings=settings, evidence=evidence, rows=rows)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

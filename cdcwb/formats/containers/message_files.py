@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -98,8 +99,8 @@ class Container:
     unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
     why, in a sentence. ``schema`` is the text of the Avro schema that the values are written with: the one in the file
     itself, or an option's for :data:`~cdcwb.formats.containers.avro_json.AVRO_JSON`.
-    ``starts`` is where the parts of an Avro container (bytes) or of a Parquet file (rows) begin, ``rows`` has the
-    numbers of their first rows.
+    ``rows`` are the rows with which the parts of an Avro container or a Parquet file begin, ``starts`` the bytes where
+    those of an Avro container do.
     """
 
     path: str
@@ -117,8 +118,8 @@ class Container:
 
     @property
     def extent(self) -> int:
-        """Its size in the unit of its parts: bytes, or rows of a Parquet or CSV file."""
-        return self.size if self.count is None or self.kind == "avro" else self.count
+        """Its size in the unit of its parts: bytes, or rows."""
+        return self.size if self.count is None else self.count
 
     @property
     def layout(self) -> Layout:
@@ -127,8 +128,7 @@ class Container:
 
     def context(self, start: int, stop: int) -> dict[str, Any]:
         """Everything that the messages of a part depend on, besides the bytes of the file."""
-        first = [row for at, row in zip(self.starts, self.rows, strict=True) if at == start][-1:]
-        return {"container": {**asdict(self), "starts": [], "rows": first}, "start": start, "stop": stop}
+        return {"container": {**asdict(self), "starts": [], "rows": []}, "start": start, "stop": stop}
 
     def open(self) -> Source:
         """The bytes of the file."""
@@ -136,15 +136,14 @@ class Container:
 
 
 def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int, int]]:
-    """Runs ``[start, stop)`` of a container that can be read separately, in bytes, or in rows of a Parquet file;
-    together they are all of it.
+    """Runs ``[start, stop)`` of a container that can be read separately, in bytes or rows; together they are all of it.
 
-    A part has the messages, or blocks, that begin in it. Only what can be found from any place is cut: lines anywhere,
-    about every ``split_size`` bytes, Avro containers and Parquet files at their ``starts``.
+    A part has the messages that begin in it. Only what can be found from any place is cut: lines anywhere, about every
+    ``split_size`` bytes, Avro containers and Parquet files at some of their ``rows``.
     """
     if container.kind == "lines" and container.compression is None:
         return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
-    starts = container.starts or [0]
+    starts = container.rows or [0]
     found = zip(starts, [*starts[1:], container.extent], strict=True)
     return [(start, stop) for start, stop in found if start < stop]
 
@@ -162,10 +161,7 @@ def read(
     """
     some = limit if container.compression is not None else None
     with open_source(container.path, "binary", some, container.size if some is None else None) as source:
-        if container.kind == "avro":
-            file, row = AvroFile(source), dict(zip(container.starts, container.rows, strict=True)).get(start, 0)
-            yield from read_avro(file, file.blocks(start, min(stop, source.length), row), batch)
-        elif container.unit != OffsetUnit.BYTE:
+        if container.unit != OffsetUnit.BYTE:
             yield from _rows(container, source, start, min(stop, container.extent), batch)
         else:
             yield from (_decoded(container, one) for one in batches_of(chunks(container, source, start, stop), batch))
@@ -179,8 +175,6 @@ def locate(container: Container, offset: int) -> Messages:
         if row is None:
             raise CaptureError(f"the file has no message with offset {offset}", path=container.path, offset=offset)
         return next(read(container, row, row + 1))
-    if container.kind == "avro":
-        return _row_at(container, offset)
     if not 0 <= offset < container.extent:
         unit = "bytes" if container.unit == OffsetUnit.BYTE else "rows"
         raise CaptureError(f"the file has {container.extent} {unit}", path=container.path, offset=offset)
@@ -200,16 +194,6 @@ def locate(container: Container, offset: int) -> Messages:
 
 def _decoded(container: Container, messages: Messages) -> Messages:
     return decoded(messages, container.schema) if container.settings.get("encoding") == AVRO_JSON else messages
-
-
-def _row_at(container: Container, number: int) -> Messages:
-    with container.open() as source:
-        file, rows = AvroFile(source), 0
-        for block in file.blocks(0, source.length):
-            rows = block.row + block.count
-            if block.row <= number < rows:
-                return next(read_avro(file, [block], 1, number - block.row))
-    raise CaptureError(f"the file has {rows} rows", path=container.path, offset=number)
 
 
 def chunks(container: Container, source: Source, start: int, stop: int) -> Iterator[Chunk]:
@@ -245,6 +229,9 @@ def _rows(container: Container, source: Source, start: int, stop: int, batch: in
     try:
         if container.kind == "csv":
             yield from CsvRows(source, container.settings.get("delimiter", ",")).read(start, stop)
+        elif container.kind == "avro":
+            part = max(bisect_right(container.rows, start) - 1, 0)
+            yield from read_avro(AvroFile(source), container.starts[part], container.rows[part], start, stop, batch)
         else:
             yield from ParquetRows(source).read(start, stop, batch)
     except CaptureError as reason:

@@ -410,6 +410,8 @@ class _MessageDecoder:
 
     def json(self, index: Ints) -> None:
         """Messages in JSON; a comma too many is passed over."""
+        if not len(index):
+            return
         texts = _JsonTexts(self, self.values(index), index)
         for number in texts.read():
             value, code, reason = self.messages.value[number].as_py(), Problem.MALFORMED, "nested too deeply"
