@@ -221,7 +221,7 @@ class JsonMessages(MessageFormat):
             body | {name: [some[at]] if len(some) == len(items) else [] for name, some in listed.items()}
             for at in range(len(items))
         ]
-        return bodies, _ends(value, self.arrays[0])
+        return bodies, _ends(value, self.arrays[0], len(items))
 
     def _row(self, body: Any, key: bytes | None, own: Mapping[str, str], texts: bool) -> dict[str, Any]:
         try:
@@ -295,9 +295,12 @@ def _parsed(value: bytes, remarks: list[str]) -> Any:
         return reason
 
 
-def _ends(value: bytes, array: str) -> list[int]:
-    """Where in a message the items of an array end, in bytes."""
-    text = msgspec.json.decode(value, type=dict[str, msgspec.Raw])[array]
+def _ends(value: bytes, array: str, count: int) -> list[int]:
+    """Where in a message the items of an array end, in bytes; equal parts of one in which something was passed over."""
+    try:
+        text = msgspec.json.decode(value, type=dict[str, msgspec.Raw])[array]
+    except ValueError:
+        return [len(value) * (at + 1) // count for at in range(count)]
     at, ends = value.index(bytes(text)), []
     for item in msgspec.json.decode(text, type=list[msgspec.Raw]):
         at = value.index(bytes(item), at) + len(bytes(item))
