@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.keys import TableKeyError, parse
+from cdcwb.formats.idm_event_log.decode import TableKeyError, parse, parse_times
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.formats.idm_event_log.values import parse_times
 from cdcwb.xds import ROWS, Settings, documents
 from tests.reference.xds_documents import document_of
 from tests.reference.xds_rows import publish

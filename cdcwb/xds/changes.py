@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted

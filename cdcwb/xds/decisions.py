@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.idm_event_log.events import TypedLog, check, fatal
 from cdcwb.formats.idm_event_log.layout import COLUMNS
-from cdcwb.formats.idm_event_log.rules import TypedLog, check, fatal
 from cdcwb.words import visible
 from cdcwb.xds.document import Verb
 from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, mapped, numbers, put, sentence

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.dataset import complete_keys
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.xds.rows import Bools, Ints, flags
 
 __all__ = [

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.formats.moments import moment
 from cdcwb.words import visible
 from cdcwb.xds.document import TYPES, Verb

@@ -21,8 +21,7 @@ from cdcwb.formats.containers.delimited import as_bytes
 from cdcwb.formats.containers.rows import is_binary, plain, text_rows, texts_of
 from cdcwb.formats.containers.table_probe import probe_file
 from cdcwb.formats.containers.tables import read_parts
-from cdcwb.formats.idm_event_log.keys import parse_column
-from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.formats.idm_event_log.decode import parse_column, xml_unfit
 from cdcwb.formats.source import fetched
 from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, flags, numbers, single_array

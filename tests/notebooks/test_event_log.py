@@ -18,8 +18,8 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.errors import OptionError
+from cdcwb.formats.idm_event_log.events import TypedLog
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.formats.idm_event_log.rules import TypedLog
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.show import FIGURE_MIME, STYLE

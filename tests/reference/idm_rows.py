@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdcwb.formats.idm_event_log import rules as sentences
-from cdcwb.formats.idm_event_log.events import split_name
-from cdcwb.formats.idm_event_log.keys import TableKeyError, padded, parse
+from cdcwb.formats.idm_event_log import events as sentences
+from cdcwb.formats.idm_event_log.decode import FORMS, TableKeyError, _zone_of, padded, parse
+from cdcwb.formats.idm_event_log.events import VALUES, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
-from cdcwb.formats.idm_event_log.rules import VALUES
-from cdcwb.formats.idm_event_log.values import FORMS, _zone_of
 from cdcwb.formats.moments import to_utc
 from cdcwb.model import Kind, Operation, Problem
 from tests.reference.idm_times import Printed, read_time

@@ -7,7 +7,7 @@ import re
 from datetime import date
 from typing import Final, NamedTuple
 
-from cdcwb.formats.idm_event_log.values import FORMS
+from cdcwb.formats.idm_event_log.decode import FORMS
 
 _ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -9,7 +9,7 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.dissector import get_format
-from cdcwb.formats.idm_event_log.columns import REDUCED, LogOptions, assign, find_null_text
+from cdcwb.formats.idm_event_log.detect import REDUCED, LogOptions, assign, find_null_text
 from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 from tests.event_logs import ordered, rows
 

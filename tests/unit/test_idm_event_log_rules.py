@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.formats.idm_event_log.decode import numbers_of, xml_unfit
+from cdcwb.formats.idm_event_log.events import TypedLog, check, fatal, missing
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, numbers
-from cdcwb.formats.idm_event_log.rules import TypedLog, check, fatal, missing
-from cdcwb.formats.idm_event_log.values import numbers_of, xml_unfit
 from cdcwb.model import Operation, Problem
 from tests.reference.idm_rows import whole_number
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from cdcwb.formats.idm_event_log.keys import (
+from cdcwb.formats.idm_event_log.decode import (
     BLANKS,
     SPECIAL,
     TableKeyError,

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.values import FORMS, parse_times
+from cdcwb.formats.idm_event_log.decode import FORMS, parse_times
 from tests.reference.idm_times import read_time
 
 EPOCH = dt.datetime(1970, 1, 1)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from cdcwb.formats.idm_event_log.events import TypedLog
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.formats.idm_event_log.rules import TypedLog
 from cdcwb.xds import ROWS, Settings, Snapshot
 from tests.reference.xds_rows import publish
 

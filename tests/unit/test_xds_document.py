@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.idm_event_log.values import xml_unfit
+from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.xds import EVENT, document, document_batches, documents, validate
 from cdcwb.xds.document import TYPES, association, quoted
 from tests.reference.xds_documents import documents_plainly

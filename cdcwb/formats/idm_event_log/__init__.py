@@ -31,12 +31,10 @@ from cdcwb.formats.dissector import (
     problem_row,
 )  # fmt: skip
 from cdcwb.formats.idm_event_log import changes, detect
-from cdcwb.formats.idm_event_log.columns import OPTIONS, Assignment, LogOptions, assign
-from cdcwb.formats.idm_event_log.detect import LogProbe, detected_of
-from cdcwb.formats.idm_event_log.events import LogFile, events_of_log
+from cdcwb.formats.idm_event_log.detect import OPTIONS, Assignment, LogOptions, LogProbe, assign, detected_of
+from cdcwb.formats.idm_event_log.events import LogFile, events_of_log, missing
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import LoggedTable, LoggedTables, LogScan, parts_together, split_log
-from cdcwb.formats.idm_event_log.rules import missing
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows

@@ -22,9 +22,8 @@ from cdcwb.formats.arrays import lookup
 from cdcwb.formats.changes import joined as together
 from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.halves import locations
-from cdcwb.formats.idm_event_log.keys import same_objects
-from cdcwb.formats.idm_event_log.rules import PER_FIELD
-from cdcwb.formats.idm_event_log.values import Bools, Ints
+from cdcwb.formats.idm_event_log.decode import Bools, Ints, same_objects
+from cdcwb.formats.idm_event_log.events import PER_FIELD
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 

@@ -1,19 +1,19 @@
-"""What files are, from their beginnings: what holds their rows, and whether these are rows of an event log."""
+"""The options of an event log; what holds its rows; and which column of a source is which of the ten
+(docs/formats/idm-event-log.md §1.1, §1.3)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.containers.rows import SQL, FileProbe, numbered
-from cdcwb.formats.containers.sql import inserted_from_select
+from cdcwb.formats import options as opt
+from cdcwb.formats.containers.rows import FileProbe, numbered
 from cdcwb.formats.containers.table_probe import (
     GIVEN,
     DumpTables,
@@ -24,24 +24,331 @@ from cdcwb.formats.containers.table_probe import (
     probe_file,
 )
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
-from cdcwb.formats.files import in_file, open_source
-from cdcwb.formats.idm_event_log.columns import (
-    ENOUGH,
-    SURE,
-    Assignment,
-    LogOptions,
-    agreement,
-    assign,
-    by_names,
-    find_null_text,
-    guess,
-)
-from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
+from cdcwb.formats.files import in_file
+from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
+from cdcwb.formats.moments import parse_zone
+from cdcwb.formats.table_rows import SPLIT_SIZE, Options
 from cdcwb.words import joined, plural, unique_names
 
-__all__ = ["LogProbe", "detected_of", "probe", "recognise", "recognise_rows"]
+__all__ = [
+    "OPTIONS", "REDUCED", "Assignment", "LogOptions", "LogProbe", "assign", "detected_of", "find_null_text", "probe",
+    "recognise", "recognise_rows",
+]  # fmt: skip
 
-_HEAD: Final = 1 << 20  # bytes that distinguish a dump from delimited text
+SORTED_BY: Final = ("byte", "ignore_case")
+"""How names of columns are sorted where they give the positions."""
+
+IGNORED: Final = "-"
+"""In a list of columns: a column that is not one of the ten."""
+
+OPTIONS: Final[dict[str, str]] = {
+    "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the source",
+    "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
+    "header": "delimited files begin with a line of column names: auto, true, false",
+    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
+    "quote": "quote around fields: auto, none, or the character",
+    "charset": "character set of text (utf-8)",
+    "null_text": "the text of NULL, without quotes: auto, none, or the text",
+    "sheet": "sheet of an Excel file: auto (the first), or its name",
+    "sql_table": "table of an SQL dump whose rows are read: auto, or schema.table",
+    "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
+    "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
+    "schema": "schema of tables without a schema in their name",
+    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
+    "inflate_limit": opt.INFLATE_LIMIT,
+    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "images": "false: without values and bytes",
+}
+"""Every option of the format and what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions(Options):
+    """The checked options of a capture. None: to be detected. ``columns``: the vendor's name -> name or number (from 1)
+    of the source's, or the vendor's names by position."""
+
+    columns: Mapping[str, str] | tuple[str, ...] | None = None
+    sorted_by: str | None = None
+    header: bool | None = None
+    null_text: str | None = None
+    zone: str = "UTC"
+    schema: str | None = None
+
+    @classmethod
+    def of(cls, common: Options, given: Mapping[str, Any]) -> LogOptions:
+        """The options of rows of tables, and those of event logs from names and values. Raises OptionError."""
+        sorted_by = opt.optional("sort_column_names_by", given, opt.as_choice, ("none", *SORTED_BY))
+        sorted_by = None if sorted_by == "none" else sorted_by
+        columns = opt.optional("columns", given, _columns)
+        if columns is not None and sorted_by is not None:
+            raise OptionError("options columns, sort_column_names_by: give only one of them")
+        return cls(
+            **{one.name: getattr(common, one.name) for one in fields(Options)},
+            columns=columns,
+            sorted_by=sorted_by,
+            header=opt.optional("header", given, opt.as_bool),
+            null_text=_null_text(given),
+            zone=_zone(given),
+            schema=opt.optional("schema", given, opt.as_text),
+        )
+
+
+def _zone(values: Mapping[str, Any]) -> str:
+    text = str(values.get("time_zone", "UTC"))
+    parse_zone(text)
+    return text
+
+
+def _null_text(values: Mapping[str, Any]) -> str | None:
+    """The text of NULL; empty: there is none besides the empty field."""
+    text = values.get("null_text")
+    return None if text is None else "" if str(text).lower() in ("none", "empty") else str(text)
+
+
+def _columns(_: str, value: Any) -> Mapping[str, str] | tuple[str, ...]:
+    """A map of the vendor's names to those of the source, or the vendor's names in the order of the source."""
+    if isinstance(value, str) and not value.lstrip().startswith("{") and "=" not in value and "," in value:
+        value = [one.strip() for one in value.split(",")]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        order = tuple(str(one) or IGNORED for one in value)
+        _check_columns([name for name in order if name != IGNORED], [name for name in order if name != IGNORED])
+        return order
+    given = opt.as_names("columns", value)
+    known = set(COLUMNS)
+    if not given:
+        raise OptionError("option columns: expected names, found none")
+    if not set(given) <= known and set(given.values()) <= known:
+        given = {theirs: own for own, theirs in given.items()}
+    _check_columns(given, list(given.values()))
+    return given
+
+
+def _check_columns(names: Collection[str], sources: Sequence[str]) -> None:
+    opt.check_names(names, COLUMNS, "columns")
+    twice = sorted({one for one in sources if sources.count(one) > 1})
+    if twice:
+        raise OptionError(f"option columns: {twice[0]!r} is given for two columns")
+
+
+# --- which column is which --------------------------------------------------------------------------------------------
+
+Row = Sequence[str | None]
+
+REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value")
+"""The six columns of the examples in the vendor's documentation, where ``table_name`` is headed ``table`` (§1.3)."""
+
+NULL_TEXTS: Final = ("NULL", "null", "Null", "(null)", "[NULL]", "<NULL>", "\\N")
+"""Texts that tools write for NULL."""
+
+ENOUGH: Final = 0.75
+"""The least share of the distinctive fields that have to agree, where nothing else shows what a column is."""
+
+SURE: Final = 0.98
+"""How sure names, or rows that agree, make it that something is an event log."""
+
+_NEEDED: Final = frozenset({"event_type", "table_key"})
+_LEAST: Final = 3  # names that have to be known
+_TELLING: Final = 3  # rows that have to be there for content alone to be sure
+_LETTERS: Final = frozenset("NSWEF")
+_TYPES: Final = frozenset("12345678")
+_NUMBER: Final = re.compile(r"\d{1,19}")
+_SPACES: Final = re.compile(r"[\s\-.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which column is which: ``places`` maps names of the vendor's to places in the source. ``how``: option, sorted,
+    names, position or nothing. ``confidence``: how sure it is that this is an event log at all, from 0 to 1."""
+
+    places: Mapping[str, int]
+    how: str
+    evidence: str
+    confidence: float
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The columns that the source does not have."""
+        return tuple(name for name in COLUMNS if name not in self.places)
+
+
+def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: LogOptions) -> Assignment:
+    """Which column is which. ``labels``: the names of the source's columns; ``named``: are they names, or made up?
+
+    Options go before names, names before positions. Without any of them nothing is assigned (``how``: nothing). Raises
+    OptionError for options that the source contradicts.
+    """
+    if options.columns is not None:
+        return _by_option(labels, options.columns)
+    if options.sorted_by is not None:
+        return _by_sorting(labels, named, sample, options.sorted_by)
+    if named:
+        found = by_names(labels)
+        if found is not None:
+            return found
+    return _by_position(labels, named, sample)
+
+
+def _by_option(labels: Sequence[str], given: Mapping[str, str] | tuple[str, ...]) -> Assignment:
+    if isinstance(given, tuple):
+        if len(given) > len(labels):
+            raise OptionError(
+                f"option columns: {plural(len(given), 'name')} for {plural(len(labels), 'column')}: {joined(labels)}"
+            )
+        places = {name: place for place, name in enumerate(given) if name != IGNORED}
+        return Assignment(places, "option", "given as an option, by position", 1.0)
+    places = {}
+    folded = {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
+    for name, label in given.items():
+        place = folded.get(label.casefold())
+        if label in labels:
+            place = labels.index(label)
+        elif place is None and label.isdigit() and 1 <= int(label) <= len(labels):
+            place = int(label) - 1
+        if place is None:
+            near = opt.nearest(label, labels)
+            raise OptionError(f"option columns: there is no column {label!r}.{near} There are: {', '.join(labels)}.")
+        places[name] = place
+    rest = by_names(labels)
+    for name, place in ({} if rest is None else rest.places).items():
+        if name not in places and place not in places.values():
+            places[name] = place
+    return Assignment(places, "option", "given as an option, by name", 1.0)
+
+
+def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: str) -> Assignment:
+    """Positions from sorted names, as a database that does not know positions has them (§1.1)."""
+    if not named:
+        raise OptionError("option sort_column_names_by: the columns have no names here")
+    if len(labels) != len(COLUMNS):
+        raise OptionError(
+            f"option sort_column_names_by: expected {len(COLUMNS)} columns, found {len(labels)}: {joined(labels)}"
+        )
+    places = sorted(range(len(labels)), key=lambda place: _sort_key(labels[place], how))
+    chosen, score, rows = _order_of(sample, places)
+    names = COLUMNS if chosen is None else chosen
+    shown = joined([labels[place] for place in places])
+    told = _told(names, score, rows) if chosen is not None else "newer order, because no row shows it"
+    evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {told}"
+    return Assignment(dict(zip(names, places, strict=True)), "sorted", evidence, 1.0)
+
+
+def _sort_key(name: str, how: str) -> tuple[bytes, ...]:
+    if how == "ignore_case":
+        return name.upper().lower().encode("utf-16-be"), name.encode("utf-16-be")
+    return (name.encode("utf-16-be"),)
+
+
+def by_names(labels: Sequence[str]) -> Assignment | None:
+    """The columns that have the vendor's names, in any case; None where they are too few."""
+    places: dict[str, int] = {}
+    for place, label in enumerate(labels):
+        folded = _SPACES.sub("_", label.strip().casefold())
+        if folded in COLUMNS:
+            places.setdefault(folded, place)
+    for place, label in enumerate(labels):
+        if label.strip().casefold() == "table" and "table_name" not in places:
+            places["table_name"] = place
+    if not places.keys() >= _NEEDED or len(places) < _LEAST:
+        return None
+    shown = joined([labels[place] for place in places.values()])
+    return Assignment(places, "names", f"columns {shown}", SURE)
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+
+
+def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> Assignment:
+    what = "names that are not the vendor's" if named else "no names"
+    width = len(labels)
+    places = list(range(width))
+    if width == len(COLUMNS):
+        names, score, rows = _order_of(sample, places)
+        if names is not None and score >= ENOUGH:
+            sure = SURE if rows >= _TELLING else 0.8
+            evidence = f"{width} columns with {what}: {_told(names, score, rows)}"
+            return Assignment(dict(zip(names, places, strict=True)), "position", evidence, sure * score)
+        if not sample and not named:
+            evidence = "ten columns without names and rows: newer order"
+            return Assignment(dict(zip(COLUMNS, places, strict=True)), "position", evidence, 0.0)
+    if width == len(REDUCED):
+        score, rows = _score(sample, REDUCED, places)
+        if rows and score >= ENOUGH:
+            evidence = (
+                f"six columns with {what}: {score:.0%} of the fields in the positions of event_type and "
+                f"table_key have valid values ({plural(rows, 'row')})"
+            )
+            return Assignment(dict(zip(REDUCED, places, strict=True)), "position", evidence, 0.85 * score)
+    shown = f"{plural(width, 'column')} with {what}" + (f" ({joined(labels[:12])})" if named and width else "")
+    return Assignment({}, "nothing", f"{shown}, whose content is not that of an event log", 0.0)
+
+
+def _order_of(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...] | None, float, int]:
+    """The published order that the rows agree with best, how well, and the number of rows; None: nothing shows it."""
+    if not sample:
+        return None, 0.0, 0
+    scored = [(_score(sample, names, places), names) for names in (COLUMNS, OLDER_ORDER)]
+    (score, rows), best = max(scored, key=lambda one: one[0][0])  # the newer one where both do as well
+    return best, score, rows
+
+
+def _score(sample: Sequence[Row], names: Sequence[str], places: Sequence[int]) -> tuple[float, int]:
+    """How many of the telling fields hold what belongs there, of those that hold something, and how many rows."""
+    at = dict(zip(names, places, strict=True))
+    good = told = 0
+    for row in sample:
+        for name in ("record_id", "status", "event_type", "table_key"):
+            value = row[at[name]] if name in at and at[name] < len(row) else None
+            if name in at and (value or name in ("event_type", "table_key")):
+                told += 1
+                good += value is not None and _fits(name, value)
+    return (good / told if told else 0.0), len(sample)
+
+
+def _fits(name: str, value: str) -> bool:
+    if name == "status":
+        return value in _LETTERS
+    if name == "event_type":
+        return value.strip() in _TYPES
+    if name == "table_key":
+        return "=" in value
+    return _NUMBER.fullmatch(value.strip()) is not None
+
+
+def _told(names: Sequence[str], score: float, rows: int) -> str:
+    order = "newer" if tuple(names) == COLUMNS else "older"
+    status, key = names.index("status") + 1, names.index("table_key") + 1
+    return (
+        f"{order} order, with status at {status} and table_key at {key} "
+        f"({score:.0%} of the distinctive fields of {plural(rows, 'row')} agree)"
+    )
+
+
+# --- the text of NULL -------------------------------------------------------------------------------------------------
+
+
+def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[str, str] | None:
+    """A text that is where only NULL can be: in the old_value of type 1, or in the column_name of type 4 to 6. It, and
+    how that is known; None where there is none."""
+    event_type = places.get("event_type")
+    if event_type is None:
+        return None
+    counts: dict[str, int] = {}
+    for row in sample:
+        kind = (row[event_type] or "").strip() if event_type < len(row) else ""
+        name = "old_value" if kind == "1" else "column_name" if kind in ("4", "5", "6") else None
+        place = places.get(name) if name else None
+        value = row[place] if place is not None and place < len(row) else None
+        if value in NULL_TEXTS:
+            counts[value] = counts.get(value, 0) + 1
+    if not counts:
+        return None
+    text = max(counts, key=lambda one: counts[one])
+    where = "the old_value of type 1 or the column_name of types 4 to 6"
+    return text, f"{plural(counts[text], 'row')} of the first have it as {where}, where only NULL is valid"
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
 _SAMPLE: Final = 500
 _BARE: Final = ("csv", "excel")  # where a text may be NULL
 
@@ -241,9 +548,7 @@ def _shown(one: LogProbe) -> str:
 # --- recognition ------------------------------------------------------------------------------------------------------
 
 _FILES: Final = 8
-_LIKELY: Final = 0.6
-_PLAIN: Final = re.compile(r"\w+")  # a name that needs no quotes on a command line
-_NOTHING: Final = Recognition(0.0, [f"no columns of {FORMAT} were found, by name or by content"])
+_NOTHING: Final = Recognition(0.0, [f"no columns of {FORMAT} were found, by name or by position"])
 
 
 def recognise(paths: Sequence[str], options: LogOptions) -> Recognition:
@@ -261,78 +566,27 @@ def recognise_rows(schema: pa.Schema) -> Recognition:
 
 
 def _of_file(path: str, options: LogOptions) -> Recognition | None:
-    """The recognition of one file; None where it is not even a table.
-
-    Names and positions that were given as options do not show what the file is: its rows have to agree with them.
-    """
-    try:
-        seen = probe(path, replace(options, columns=None, sorted_by=None), quick=True)
-    except OptionError as reason:
-        only_here = options.sheet is not None or options.sql_table is not None  # no other format has these options
-        return Recognition(SURE if only_here else 0.0, [reason.message], refusal=reason)
-    except (CaptureError, OSError):
-        return None
-    found, what = seen.assignment, f"{Path(path).name} ({seen.file.kind})"
-    told = _as_told(path, what, options) if options.columns is not None or options.sorted_by is not None else None
-    if found.confidence > 0:
-        refusal = None if told is None else told.refusal
-        return Recognition(found.confidence, [f"{what} has {found.evidence}"], seen.file.kind, refusal)
-    if told is not None:
-        return told
-    refusal = _without_rows(path, options)
-    if refusal is not None:
-        name = Path(path).name
-        return Recognition(_LIKELY, [f"{name} has an INSERT into an event log"], SQL, refusal)
-    if not seen.file.sample:
-        return None
-    return _renamed(path, what, seen)
-
-
-def _as_told(path: str, what: str, options: LogOptions) -> Recognition:
-    """The recognition of a file whose columns were given as options."""
+    """The recognition of one file; None where it is not even a table. Names and positions that were given as options do
+    not show what the file is: its rows have to agree with them, unless it has the vendor's names."""
     try:
         seen = probe(path, options, quick=True)
-    except CaptureError as reason:
-        return Recognition(0.0, [reason.message], refusal=reason)
-    score, rows = agreement(seen.file.sample, seen.assignment.places)
-    agree = f"{score:.0%} of the distinctive fields of {plural(rows, 'row')} agree"
-    sentence = f"{what} has columns {seen.assignment.evidence}; {agree}"
-    return Recognition(score * SURE if score >= ENOUGH else 0.0, [sentence], seen.file.kind)
-
-
-def _without_rows(path: str, options: LogOptions) -> CaptureError | None:
-    """Why a script whose INSERT into an event log is fed by a SELECT is not read."""
-    with closing(open_source(path, "binary", _HEAD)) as source:
-        found = inserted_from_select(source.read(0, _HEAD), options.charset)
-    if found is None or (found[1] is not None and by_names(found[1]) is None):
+    except OptionError as reason:
+        of_files = (
+            options.sheet,
+            options.sql_table,
+            options.columns,
+            options.sorted_by,
+        )  # auto passes by other formats
+        return Recognition(SURE if any(of_files) else 0.0, [reason.message], refusal=reason)
+    except (CaptureError, OSError):
         return None
-    return CaptureError(
-        f"this SQL script has no rows: its INSERT into {found[0]} selects them; run it, and export the "
-        "table as INSERT statements with VALUES or as CSV",
-        path=path,
-    )
-
-
-def _renamed(path: str, what: str, seen: LogProbe) -> Recognition:
-    """The recognition of a table whose columns are not known by name or position: how to name them, and whether its
-    content is that of an event log."""
-    labels = seen.file.columns
-    places = guess(seen.file.sample, len(labels))
-    sources = {
-        name: labels[place] if _PLAIN.fullmatch(labels[place]) else str(place + 1) for name, place in places.items()
-    }
-    columns = ",".join(f"{name}={sources.get(name, '…')}" for name in COLUMNS)
-    advice = f"--format {FORMAT} -o columns={columns}"
-    lacking = "do not have the vendor's names" if seen.file.names is not None else "have no names"
-    if places:
-        holds = f"{sources['event_type']} holds event types and {sources['table_key']} table keys"
-        sentence = f"this looks like an event log whose columns {lacking}"
-    else:
-        holds = seen.assignment.evidence
-        sentence = f"{holds}; if it is one, name its columns"
-    refusal = CaptureError(
-        f"{sentence}; assign the columns by name or number (from 1), and leave out those that do not exist:",
-        path=path,
-        advice=(advice,),
-    )
-    return Recognition(_LIKELY if places else 0.0, [f"{what}: {holds}"], seen.file.kind, refusal)
+    found = seen.assignment
+    confidence, evidence = found.confidence, found.evidence
+    if found.how == "nothing" and seen.file.width:
+        evidence += "; if it is an event log, name them with the option columns: record_id=NAME,table_key=NAME,…"
+    if found.how in ("option", "sorted"):
+        score, rows = _score(seen.file.sample, tuple(found.places), tuple(found.places.values()))
+        evidence = f"columns {evidence}; {score:.0%} of the distinctive fields of {plural(rows, 'row')} agree"
+        confidence = SURE * score if score >= ENOUGH else 0.0
+        confidence = max(confidence, SURE if by_names(seen.file.columns) is not None else 0.0)
+    return Recognition(confidence, [f"{Path(path).name} ({seen.file.kind}) has {evidence}"], seen.file.kind)

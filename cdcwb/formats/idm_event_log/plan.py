@@ -18,11 +18,9 @@ from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
-from cdcwb.formats.idm_event_log.events import log_of, split_name
-from cdcwb.formats.idm_event_log.keys import parse_column
+from cdcwb.formats.idm_event_log.decode import Ints, numbers_of, parse_column
+from cdcwb.formats.idm_event_log.events import PER_FIELD, log_of, one_of, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
-from cdcwb.formats.idm_event_log.rules import PER_FIELD, one_of
-from cdcwb.formats.idm_event_log.values import Ints, numbers_of
 from cdcwb.formats.table_rows import Plan, TableFile, batch_of, parts_of_range
 from cdcwb.formats.table_splits import FileRange, RowScan, Split
 

@@ -13,11 +13,9 @@ import pyarrow as pa
 
 from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.idm_event_log.events import split_name
-from cdcwb.formats.idm_event_log.keys import TableKeyError, parse, parts
+from cdcwb.formats.idm_event_log.decode import FORMS, TableKeyError, parse, parts
+from cdcwb.formats.idm_event_log.events import WRITTEN, TypedLog, check, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, STATUSES, TITLES, EventType, RowProblem
-from cdcwb.formats.idm_event_log.rules import WRITTEN, TypedLog, check
-from cdcwb.formats.idm_event_log.values import FORMS
 from cdcwb.words import moment, visible
 
 __all__ = ["dissect"]
