@@ -162,6 +162,7 @@ def test_an_option_that_no_format_takes_is_named_before_the_file_is_blamed(
 
 # --- event logs that cannot be read as they are -----------------------------------------------------------------------
 
+
 def test_an_insert_from_a_select_into_another_table_is_no_event_log(tmp_path: Path) -> None:
     file = tmp_path / "copy.sql"
     file.write_text("INSERT INTO shop.orders (id, state) SELECT id, state FROM shop.old_orders;\n")
