@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, BodyLayout, Half, Order, TrailToken, walk
+from cdcwb.formats.goldengate.contents import BodyLayout, Half, TrailToken, walk
+from cdcwb.formats.goldengate.layout import HEADER, MISSING, NOT_A_TIME, Order
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import NO_RECORD, TrailRecords, decode, moments, text_of
 from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
@@ -229,8 +230,8 @@ def printed_of(records: TrailRecords, number: int) -> Printed:
             TrailToken(
                 int(tokens.number[row]),
                 text_of(tokens.name[row].as_py()) or None,
-                int(tokens.info[row]),
-                int(tokens.length[row]),
+                0,
+                MISSING,
                 tokens.value[row].as_py(),
             )
             for row in np.flatnonzero(tokens.record == number).tolist()

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cdcwb.formats.goldengate.contents import Order
+from cdcwb.formats.goldengate.layout import Order
 from tests.goldengate_text import split_text
 from tests.reference.logdump.printed_record import Printed, Shape
 
@@ -36,7 +36,9 @@ def record(printed: Printed, order: Order) -> bytes:
     if printed.length:
         content += token("D", (printed.body or b"").ljust(printed.length, b"\0"), order)
     if printed.tokens:
-        area = b"".join(bytes([one.id, one.info]) + one.length.to_bytes(2, order) + one.value for one in printed.tokens)
+        area = b"".join(
+            bytes([one.id, one.info]) + len(one.value).to_bytes(2, order) + one.value for one in printed.tokens
+        )
         content += token("T", area, order)
     if printed.user_tokens:
         content += token("U", b"".join(f"{name}\0{value}\0".encode() for name, value in printed.user_tokens), order)

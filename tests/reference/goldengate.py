@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.goldengate.contents import Order
-from cdcwb.formats.goldengate.layout import Coding, How
+from cdcwb.formats.goldengate.layout import Coding, How, Order
 from cdcwb.model import Problem
 
 __all__ = ["value_of"]

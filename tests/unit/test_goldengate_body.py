@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, Order, detect_order, detect_unified, walk
+from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, fit, walk
+from cdcwb.formats.goldengate.layout import Order
 from tests.goldengate_text import Cell, columns_of, walk_one
 
 PRESENT: Final = b"\0\0"
@@ -191,49 +192,51 @@ def test_no_bytes_make_a_walk_raise(bodies: list[bytes], order: Order, form: Bod
 # --- detection --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_byte_order_is_that_in_which_bodies_end_exactly(order: Order) -> None:
-    bodies = [column(0, text("a" * k, order), order) + column(2, b"\0\0\0\1", order) for k in range(1, 40)]
-    found, evidence = detect_order(*laid(bodies))
-    assert found == order
-    assert evidence.startswith(f"Read {order}-endian, 39 of 39 sampled bodies end exactly")
+def fits(bodies: list[bytes], order: Order, form: BodyLayout = BodyLayout.COLUMNS) -> list[int]:
+    """How well each body can be walked."""
+    buffer, start, stop = laid(bodies)
+    none = np.zeros(len(bodies), np.int64)
+    return fit(buffer, start, stop, order, none + form, none).tolist()
+
+
+def better(bodies: list[bytes], order: Order) -> bool:
+    """Whether each body fits better in this byte order than in the other one."""
+    other: Order = "big" if order == "little" else "little"
+    return all(one > two for one, two in zip(fits(bodies, order), fits(bodies, other), strict=True))
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_bodies_without_null_indicators_tell_the_byte_order_by_their_ends(order: Order) -> None:
-    bodies = [column(0, b"a" * k, order, b"") + column(2, b"\0\0\0\1", order, b"") for k in range(1, 40)]
-    found, evidence = detect_order(*laid(bodies))
-    assert (found, evidence.startswith(f"Read {order}-endian, 39 of 39 sampled bodies")) == (order, True)
+@pytest.mark.parametrize("indicator", [b"\0\0", b""])
+def test_bodies_fit_in_the_byte_order_in_which_they_end_exactly(order: Order, indicator: bytes) -> None:
+    bodies = [
+        column(0, text("a" * k, order) if indicator else b"a" * k, order, indicator)
+        + column(2, b"\0\0\0\1", order, indicator)
+        for k in range(1, 40)
+    ]
+    assert better(bodies, order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_bodies_that_are_all_cut_tell_the_byte_order_by_their_whole_columns(order: Order) -> None:
+def test_bodies_that_are_cut_fit_in_the_byte_order_of_their_complete_columns(order: Order) -> None:
     body = (column(0, text("first", order), order) + column(1, text("second", order), order))[:-3]
-    found, evidence = detect_order(*laid([body] * 3))
-    assert (found, "have more complete columns" in evidence) == (order, True)
+    assert better([body] * 3, order)
 
 
-def test_nothing_to_tell_the_byte_order_by_is_said() -> None:
-    assert detect_order(*laid([]))[0] is None
-    assert detect_order(*laid([b"", b""])) == (None, "No record has a body.")
-    assert detect_order(*laid([b"free text, no columns"]))[0] is None
+def test_no_bytes_and_free_text_fit_in_neither_byte_order() -> None:
+    bodies = [b"", b"free text, no columns"]
+    assert fits(bodies, "little") == fits(bodies, "big") == [0, 0]
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("form", "width"), [(BodyLayout.UNIFIED_2, 2), (BodyLayout.UNIFIED_4, 4)])
-def test_the_length_before_a_before_image_is_found(order: Order, form: BodyLayout, width: int) -> None:
+def test_a_unified_update_fits_with_its_own_length_of_the_before_image(
+    order: Order, form: BodyLayout, width: int
+) -> None:
     before = column(0, b"\0\0\0\1", order) + column(1, text("old", order), order)
     after = column(0, b"\0\0\0\1", order) + column(1, text("newer", order), order)
-    bodies = [len(before).to_bytes(width, order) + before + after] * 5
-    found, evidence = detect_unified(*laid(bodies), order)
-    assert found is form
-    assert f"has {width} bytes" in evidence
-    assert detect_order(*laid(bodies), np.full(5, BodyLayout.UNIFIED_2, dtype=np.int64))[0] == order
-
-
-def test_unified_updates_that_tell_nothing_are_said() -> None:
-    assert detect_unified(*laid([]), "little") == (None, "No unified update has a body.")
-    assert detect_unified(*laid([b"\1\2\3\4\5"]), "little")[0] is None
+    body = len(before).to_bytes(width, order) + before + after
+    other = BodyLayout.UNIFIED_2 if form is BodyLayout.UNIFIED_4 else BodyLayout.UNIFIED_4
+    assert fits([body], order, form) > fits([body], order, other)
 
 
 # --- real records -----------------------------------------------------------------------------------------------------
@@ -271,7 +274,7 @@ def bodies_in(path: Path) -> list[bytes]:
 def test_real_bodies_walk_to_their_end_in_one_order(samples: Path, name: str, order: Order, indexes: list[int]) -> None:
     (body,) = bodies_in(samples / "goldengate" / name)
     assert [cell.index for cell in walk_one(body, order) or []] == indexes
-    assert detect_order(*laid([body]))[0] == order
+    assert better([body], order)
 
 
 @pytest.mark.samples
@@ -283,4 +286,4 @@ def test_the_real_key_update_has_its_old_key_before(samples: Path) -> None:
         (0, Half.BEFORE, b"\0\0\0\x0a"),
         (0, Half.AFTER, b"\0\0\0\x09"),
     ]
-    assert detect_order(*laid([body]), np.array([BodyLayout.KEYED]))[0] == "little"
+    assert fits([body], "little", BodyLayout.KEYED) > fits([body], "big", BodyLayout.KEYED)

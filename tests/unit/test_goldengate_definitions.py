@@ -9,7 +9,6 @@ import pytest
 
 from cdcwb import model
 from cdcwb.formats.goldengate.definitions import (
-    NUMBERS,
     ColumnDef,
     Database,
     Definition,
@@ -47,20 +46,10 @@ def test_a_row_is_a_name_and_numbers_with_names() -> None:
     assert (definition.schema, definition.table) == ("SHOP", "ORDERS")
     assert definition.names == ("ID", "NAME", "PLACED_AT")
     first, second, third = definition.columns
-    assert {name: getattr(third, name) for name in NUMBERS} == {
-        **dict.fromkeys(NUMBERS, 0),
-        "data_type": 192,
-        "external_length": 29,
-        "fetch_offset": 58,
-        "null": 1,
-        "internal_length": 29,
-        "binary_length": 29,
-        "table_length": 29,
-        "least_significant_dt": 6,
-        "elementary_item": 1,
-        "native_data_type": 187,
-        "character_set": -1,
-    }
+    assert third == ColumnDef(
+        3, "PLACED_AT", 192, 29, null=1, least_significant_dt=6, sub_data_type=0, native_data_type=187, lob_type=0,
+        numbers=tuple(map(int, AT.split())),
+    )  # fmt: skip
     assert (first.nullable, second.nullable) == (False, True)
     assert [column.key_position for column in definition.columns] == [1, None, None]
     assert definition.problems == ()

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.contents import (
-    HEADER,
-    MISSING,
     ddl_items,
     file_header,
     header_groups,
@@ -21,7 +19,9 @@ from cdcwb.formats.goldengate.contents import (
 from cdcwb.formats.goldengate.layout import (
     FIELDS,
     GHDR,
+    HEADER,
     IO_TYPES,
+    MISSING,
     field_meaning,
     io_type_of,
     is_raw_trail,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
+from cdcwb.formats.goldengate.contents import column_types, typed_rows
 from cdcwb.formats.goldengate.tree import dissect
-from cdcwb.formats.goldengate.values import column_types, typed_rows
 from tests.local import plan_of, read
 
 NAME = "\\WEST.$DATA2.SHOP.STOCK"

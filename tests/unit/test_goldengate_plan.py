@@ -12,19 +12,9 @@ import pytest
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format, identify
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.goldengate.contents import MISSING
-from cdcwb.formats.goldengate.definitions import parse_defgen
-from cdcwb.formats.goldengate.plan import OPTIONS, Options
-from cdcwb.formats.goldengate.versions import (
-    Lookup,
-    MetadataText,
-    Section,
-    TrailFile,
-    build_versions,
-    last_part,
-    split_path,
-    trail_files,
-)
+from cdcwb.formats.goldengate.definitions import Lookup, MetadataText, TrailFile, last_part, parse_defgen
+from cdcwb.formats.goldengate.layout import MISSING
+from cdcwb.formats.goldengate.plan import OPTIONS, Options, Section, split_path, trail_files
 from tests.local import plan_of, read
 
 OPEN = "Current LogTrail is ./dirdat/aa000000003\n"
@@ -274,7 +264,7 @@ def metadata(text: str, rba: int, order: int = 1, index: int = 2) -> MetadataTex
 
 
 def lookup(*texts: MetadataText, beside: Any = ()) -> Lookup:
-    return Lookup(*build_versions(texts, beside))
+    return Lookup(texts, beside)
 
 
 def in_force(
@@ -333,7 +323,7 @@ def test_a_reference_to_another_table_gives_its_columns_to_the_table_of_the_refe
     stock, shelf = found.versions[:2]
     assert (shelf.schema, shelf.table, shelf.columns) == ("SHOP", "SHELF", stock.columns)
     assert (stock.full_name, shelf.lineage["definition of"]) == ("SHOP.STOCK", "SHOP.STOCK (2@aa000000001)")
-    assert found.at_record(0, 1300) == 1
+    assert found.places[0, 1300] == 1
     text = shelf.to_row()["schema_text"]
     assert text.startswith("Table Name: SHOP.SHELF (Ref TDR Index: 2)")
     assert "Definition for table SHOP.STOCK" in text

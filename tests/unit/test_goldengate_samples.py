@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cdcwb.formats import get_format
-from cdcwb.formats.goldengate.contents import MISSING, Order, ddl_items, file_header, statement
+from cdcwb.formats.goldengate.contents import ddl_items, file_header, statement
 from cdcwb.formats.goldengate.definitions import Database, Definition, parse_metadata
-from cdcwb.formats.goldengate.layout import IO_TYPES, shown
+from cdcwb.formats.goldengate.layout import IO_TYPES, MISSING, Order, shown
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.model import Problem
@@ -227,7 +227,7 @@ def test_tokens_of_ddl_repeat(samples: Path, part: str, place: int, table: bytes
     (one,) = records(samples, part)
     xid, csn = (0x36, "TRANID", 0, position(7, place)), (0x4C, "LOGCSN", 0, position(7, place))
     ddl = b"test\0" + table + b"\0UNKNOWNVERSION\0UNKNOWNVERSIONCOMPAT\0N"
-    assert tokens(one) == [xid, csn, (0x44, "DDL", 0, ddl), (0x74, "ORATAG", 1, b""), csn, xid]
+    assert tokens(one) == [xid, csn, (0x44, "DDL", 0, ddl), (0x74, "ORATAG", 0, b""), csn, xid]
 
 
 def test_raw_tokens_of_a_big_endian_trail(samples: Path) -> None:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from cdcwb.formats.goldengate.contents import MISSING
-from cdcwb.formats.goldengate.versions import ZoneOffsetSpan, nearest_offsets, shown_offsets
+from cdcwb.formats.goldengate.layout import MISSING
+from cdcwb.formats.goldengate.plan import ZoneOffsetSpan, nearest_offsets, shown_offsets
 
 HOUR = 3_600_000_000
 

@@ -11,7 +11,7 @@ import pytest
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, identify
-from cdcwb.formats.goldengate.contents import Order
+from cdcwb.formats.goldengate.layout import Order
 from cdcwb.model import Problem
 from cdcwb.opening import open_small
 from cdcwb.testing import check_format

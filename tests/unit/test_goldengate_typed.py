@@ -12,7 +12,7 @@ import pytest
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.values import typed_texts
+from cdcwb.formats.goldengate.contents import typed_texts
 from cdcwb_synth import generate
 from tests.local import plan_of, read
 

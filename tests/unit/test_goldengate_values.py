@@ -13,11 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcwb.formats.goldengate.contents import BodyLayout, Half, walk
+from cdcwb.formats.goldengate.contents import (
+    BodyLayout,
+    ColumnTexts,
+    Half,
+    arrow_type,
+    texts,
+    typed_texts,
+    value_of,
+    walk,
+)
 from cdcwb.formats.goldengate.definitions import ColumnDef, Definition
+from cdcwb.formats.goldengate.images import Images, Put, read_images
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding, How
-from cdcwb.formats.goldengate.table import Images, Put, read_images
-from cdcwb.formats.goldengate.values import ColumnTexts, arrow_type, texts, typed_texts, value_of
 from cdcwb.model import Problem
 from tests.reference import goldengate as reference
 

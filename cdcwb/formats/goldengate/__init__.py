@@ -25,14 +25,12 @@ from cdcwb.formats.dissector import (
 )
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import plan as planning
-from cdcwb.formats.goldengate.definitions import split_name
+from cdcwb.formats.goldengate.contents import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.plan import OPTIONS, FirstPass, Options, TrailContext, TrailState
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
-from cdcwb.formats.goldengate.values import column_types, typed_rows, wanted_for
-from cdcwb.formats.goldengate.versions import Lookup, inferred
 from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
 from cdcwb.formats.requests import request_schema
 from cdcwb.formats.trail import TrailFormat
@@ -73,13 +71,10 @@ class GoldenGate(TrailFormat):
                 reasons.append(str(reason))
                 continue
             if is_raw_trail(head):
-                from cdcwb.formats.goldengate.trail import valid_frames
-
-                count, order = valid_frames(head)
-                evidence = [f"{path}: the signature of a trail's file header"]
-                if not count:
-                    return Recognition(1.0, evidence, RAW_TRAIL, _refusal(path))
-                return Recognition(1.0, [*evidence, _checked(count, order)], RAW_TRAIL)
+                evidence, checked = f"{path}: the signature of a trail's file header", _checked(head)
+                if checked is None:
+                    return Recognition(1.0, [evidence], RAW_TRAIL, _refusal(path))
+                return Recognition(1.0, [evidence, checked], RAW_TRAIL)
             found = is_logdump(head)
             if found is not None:
                 return Recognition(0.98, [f"{path}: {found}"], LOGDUMP)
@@ -95,13 +90,10 @@ class GoldenGate(TrailFormat):
         head = stream.read(start, min(start + HEAD, stop)).tobytes()
         if not is_raw_trail(head):
             return Framing(options.reading)
-        from cdcwb.formats.goldengate.trail import valid_frames
-
-        count, order = valid_frames(head)
-        path = stream.files[first].path
-        if not count:
+        path, checked = stream.files[first].path, _checked(head)
+        if checked is None:
             raise _refusal(path)
-        row = detected_row("layout", RAW_TRAIL, f"{_checked(count, order)}; {_UNTRIED}", False, path)
+        row = detected_row("layout", RAW_TRAIL, f"{checked}; {_UNTRIED}", False, path)
         return Framing(options.reading._replace(raw=True), detected=(row,))
 
     def segments(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
@@ -127,7 +119,7 @@ class GoldenGate(TrailFormat):
             if at >= 0 and is_raw_trail(segments.buffer[at : at + _SIGNED].tobytes()):
                 sentence = "raw trail file among Logdump texts, which are not one capture: load them one by one"
                 raise CaptureError(sentence, path=stream.files[index].path)
-        return planning.scan(found, stream, segments)
+        return planning.scan(found, stream, segments, options)
 
     def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
         """See :meth:`cdcwb.formats.records.RecordFormat.finish`."""
@@ -136,48 +128,24 @@ class GoldenGate(TrailFormat):
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`."""
         plan = super().make_plan(paths, options, run)
-        self._look_again(plan, run)
+        self._note_repeats(plan, run)
         return plan
 
-    def _look_again(self, plan: Plan, run: Run) -> None:
-        """What needs a second look at some splits: records with one position, and tables without a definition."""
+    def _note_repeats(self, plan: Plan, run: Run) -> None:
+        """Records with one position: what needs a second look at some splits."""
         shared: TrailContext = plan.shared
         sections = planning.repeated_sections(shared)
-        if len(sections):
-            edges = np.append(shared.at, np.iinfo(np.int64).max)
-            tasks = [
-                (split.start, split.stop)
-                for split in plan.splits
-                if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
-                or split.reach < 0
-            ]
-            planning.note_repeats(
-                shared, run(partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections), tasks)
-            )
-        unknown = [
-            name
-            for name in sorted({name for split in plan.splits for name in split.state.tables})
-            if not shared.lookup.defined(name)
-        ]
-        if not unknown:
+        if not len(sections):
             return
-        widths = dict.fromkeys(unknown, 0)
-        if shared.options.images:
-            numbers = [number for number, split in enumerate(plan.splits) if not split.state.tables.isdisjoint(unknown)]
-            text = plan.to_text()
-            for found in run(partial(_widths, text, frozenset(unknown)), numbers):
-                for name, width in found.items():
-                    widths[name] = max(widths[name], width)
-        versions = [*shared.versions]
-        for name, width in widths.items():
-            version = inferred(*split_name(name), [f"c{index}" for index in range(width)])
-            if version.key not in {one.key for one in versions}:
-                versions.append(version)
-        shared.lookup = Lookup(versions, shared.lookup.entries, shared.lookup.places)
-        plan.facts["table_versions"] = len(versions)
-        evidence = f"{plural(len(unknown), 'table')} without a definition: columns are named by their index, c0, c1 …"
-        evidence += " and value types are inferred from the bytes; give a DEFGEN file with the option definitions"
-        plan.detected.append(detected_row("definitions", "inferred", evidence, False))
+        edges = np.append(shared.at, np.iinfo(np.int64).max)
+        tasks = [
+            (split.start, split.stop)
+            for split in plan.splits
+            if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
+            or split.reach < 0
+        ]
+        looked = partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections)
+        planning.note_repeats(shared, run(looked, tasks))
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """See :meth:`cdcwb.formats.dissector.Format.files`."""
@@ -188,17 +156,14 @@ class GoldenGate(TrailFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
         shared: TrailContext = plan.shared
         stop = max(split.stop, split.reach) if split.reach >= 0 else np.iinfo(np.int64).max
-        starts = Stream(plan.files).starts
-        first = int(np.searchsorted(starts, split.start, side="right")) - 1
+        first = int(np.searchsorted(shared.starts, split.start, side="right")) - 1
         sections = shared.file_of(np.array([split.start, stop]))
-        fallback = [(name, shared.lookup.fallback(split_name(name), stop)) for name in sorted(split.state.tables)]
-        repeats = [one[(one >= split.start) & (one < stop)].tolist() for one in (shared.repeated, shared.second)]
         known = [
-            [repr(shared.options), repr(shared.files[max(int(sections[0]), 0) : int(sections[1]) + 1])],
-            [repr([shared.bodies[one], shared.shown.get(one)]) for one in range(first, last + 1)],
-            [repeats, sorted((base, repr(one)) for base, one in split.state.windows.items())],
-            [shared.lookup.digest(stop), fallback],
-        ]
+            shared.options, shared.files[max(int(sections[0]), 0) : int(sections[1]) + 1],
+            [(shared.bodies[one], shared.shown.get(one)) for one in range(first, last + 1)],
+            [one[(one >= split.start) & (one < stop)].tolist() for one in (shared.repeated, shared.second)],
+            sorted(split.state.windows.items()), shared.lookup.context(split.state.tables, stop),
+        ]  # fmt: skip
         return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -226,9 +191,9 @@ class GoldenGate(TrailFormat):
         for version in plan.shared.versions:
             for code, sentence in version.definition.problems if version.definition is not None else ():
                 place: dict[str, Any] = {}
-                if version.file_index >= 0:
-                    file = plan.files[version.file_index].path
-                    place = {"file": file, "offset": version.offset, "length": version.length}
+                if version.location is not None:
+                    file_index, offset, length = version.location
+                    place = {"file": plan.files[file_index].path, "offset": offset, "length": length}
                 rows.append(problem_row(code, sentence, table=version.full_name, **place))
         return [*rows, *super().problems(plan)]
 
@@ -237,7 +202,7 @@ class GoldenGate(TrailFormat):
     def surroundings(self, files: list[FileEntry], options: Options, near: int) -> Plan:
         """See :meth:`cdcwb.formats.records.RecordFormat.surroundings`."""
         plan = super().surroundings(files, options, near)
-        self._look_again(plan, run_here)
+        self._note_repeats(plan, run_here)
         return plan
 
     def describe(self, plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[Field, Any, str, bool]:
@@ -246,13 +211,12 @@ class GoldenGate(TrailFormat):
         reader = LogdumpReader(plan, stream, plan.splits[-1].state)
         _, columns = reader.columns(segments, np.array([at]), EVERYTHING)
         row = {name: values[0].as_py() for name, values in columns.items() if values[0].is_valid}
-        known = reader.assigned(segments)
         number = int(segments.chosen[np.cumsum(segments.record)[at] - 1])
-        version = int(known.version[number])
+        version = int(reader.known.version[number])
         found = plan.shared.versions[version] if version >= 0 else None
         definition = found.definition if found is not None else None
         record = segments.buffer[segments.start[at] : segments.end[at]].tobytes()
-        bodies, reading = plan.shared.bodies[int(known.file[number])], plan.framing.mode
+        bodies, reading = plan.shared.bodies[int(reader.known.file[number])], plan.framing.mode
         if reading.raw:
             from cdcwb.formats.goldengate.trail import dissect_frame
 
@@ -272,9 +236,13 @@ _UNTRIED: Final = (
 )
 
 
-def _checked(count: int, order: str) -> str:
-    """What of the first bytes of a raw trail checks out."""
-    return f"lengths, tokens and trailers of {plural(count, 'record')} in its first bytes check out, {order}-endian"
+def _checked(head: bytes) -> str | None:
+    """What of the first bytes of a raw trail checks out; None if nothing does."""
+    from cdcwb.formats.goldengate.trail import valid_frames
+
+    count, order = valid_frames(head)
+    records = plural(count, "record")
+    return f"lengths, tokens and trailers of {records} in its first bytes check out, {order}-endian" if count else None
 
 
 def _refusal(path: str) -> CaptureError:
@@ -282,16 +250,3 @@ def _refusal(path: str) -> CaptureError:
     sentence = "raw trail file, of which no record checks out: it is encrypted, damaged, or of an unknown layout"
     advice = tuple(logdump_script(path).splitlines())
     return CaptureError(f"{sentence}; convert it to text with Logdump:", path=path, advice=advice)
-
-
-def _widths(text: str, names: frozenset[str], number: int) -> dict[str, int]:
-    """The number of columns of tables without a definition, from the indexes in their records of a split."""
-    plan = Plan.from_text(text)
-    split = plan.splits[number]
-    out: dict[str, int] = {}
-    with Stream(plan.files) as stream:
-        reader = LogdumpReader(plan, stream, split.state)
-        for window in windows(stream, split.start, split.stop, plan.framing.mode):
-            for name, width in reader.widths(window, names).items():
-                out[name] = max(out.get(name, 0), width)
-    return out

@@ -1,44 +1,61 @@
 """What trails hold, from their bytes: token areas, file headers and DDL items (docs/formats/goldengate.md §5.1, §5.3,
-§5.7), and the columns of record bodies (§4).
+§5.7), the columns of record bodies (§4), and their values (§4.6), as text and as values of Arrow types in typed tables.
 
 A column is its index in the table (from 0) and a length, two bytes each in the byte order of the trail, then that many
 bytes: a null indicator of two bytes (0000: a value, FFFF: NULL) and the value. The columns of a NonStop's records are
 *bare*: big-endian, without null indicators (§4.8). NonStop's Enscribe updates are pairs of field offset and field
 length instead; a body does not distinguish the two, so these are read as columns if they happen to fit, and fail
 otherwise.
+
+Values are decoded without loss, all of one coding at once with NumPy and Arrow. Bytes that are not a value of their
+type become lower-case hex with a problem; the type of a column without a definition is inferred from its bytes, without
+a problem (§4.7).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Bytes, Ints
+from cdcwb.formats.arrays import (
+    Bools,
+    Bytes,
+    Ints,
+    as_array,
+    bytes_of,
+    content_of,
+    gather,
+    hex_digits,
+    integers,
+    lookup,
+    text_array,
+)
+from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
-from cdcwb.formats.goldengate.layout import HEADER
+from cdcwb.formats.goldengate.definitions import ColumnDef, Version
+from cdcwb.formats.goldengate.layout import Coding, How, Order
 from cdcwb.formats.kernels import kernel, read_only
+from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
+from cdcwb.formats.text_values import cast_each, parsed
+from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
-    "HEADER", "MISSING", "NOT_A_TIME", "UNKNOWN_ORDER", "BodyLayout", "ColumnSpans", "Half", "Order", "TrailToken",
-    "ddl_items", "detect_order", "detect_unified", "file_header", "header_groups", "iso_utc", "items_of", "julian_iso",
-    "not_columns", "odd_indicator", "statement", "user_pairs", "walk", "walk_tokens",
+    "UNKNOWN_ORDER", "BodyLayout", "BodyValue", "ColumnSpans", "ColumnTexts", "Half", "TrailToken", "arrow_type",
+    "column_types", "ddl_items", "decoded", "file_header", "fit", "forms_of", "header_groups", "iso_utc", "items_of",
+    "julian_iso", "not_columns", "odd_indicator", "statement", "texts", "typed_rows", "typed_texts", "user_pairs",
+    "value_of", "walk", "walk_tokens", "wanted_for",
 ]  # fmt: skip
 
-Order = Literal["little", "big"]
-
-MISSING: Final = -1
-"""A number that is not printed."""
-
-NOT_A_TIME: Final = -(1 << 62)
-"""A time that is not printed, or has the form of a time only."""
-
-_ORDERS: Final[tuple[Order, Order]] = ("little", "big")
 _HISTORY: Final = 0x35
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,8 +69,8 @@ class TrailToken:
 
     id: int
     name: str | None
-    info: int
-    length: int
+    info: int = field(compare=False)
+    length: int = field(compare=False)
     value: bytes
     start: int = field(default=0, compare=False)
 
@@ -68,7 +85,7 @@ def walk_tokens(area: bytes, order: Order | None = None) -> tuple[list[TrailToke
     0 if it ends with a token. ``order``: None if it is not known; then it is that in which fewer bytes are missing."""
     if order is not None:
         return _walk_tokens(area, order)
-    little, big = (_walk_tokens(area, order) for order in _ORDERS)
+    little, big = _walk_tokens(area, "little"), _walk_tokens(area, "big")
     return little if little[1] == 0 or (big[1] != 0 and little[1] <= big[1]) else big
 
 
@@ -349,75 +366,322 @@ def walk(
     return ColumnSpans(columns[:, :count], bare, offsets, bad)
 
 
-# --- detected properties of bodies: byte order, prefix ----------------------------------------------------------------
-
-_OTHER_PREFIX: Final = np.array(
-    [BodyLayout.COLUMNS, BodyLayout.KEYED, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2, BodyLayout.OPAQUE]
-)
-_SAMPLE: Final = 4000
-
-
-class _Sample:
-    """Some bodies, evenly chosen among those that have bytes."""
-
-    def __init__(self, buffer: Bytes, start: Ints, stop: Ints, skip: Ints | None) -> None:
-        rows = np.flatnonzero((start >= 0) & (stop > start))
-        self.rows = rows[:: max(1, -(-len(rows) // _SAMPLE))]
-        self.buffer, self.start, self.stop = buffer, start[self.rows], stop[self.rows]
-        self.skip = None if skip is None else skip[self.rows]
-
-    def fit(self, order: Order, forms: Ints) -> Ints:
-        """How well the bodies can be walked, as [3, bodies]: 1 if to their end with ascending indexes in each image,
-        2 if all columns begin with a null indicator as well; the number of complete columns if all begin with one; and
-        of complete columns."""
-        cells = walk(self.buffer, self.start, self.stop, order, forms, self.skip)
-        count, index, row, half = np.diff(cells.offsets), cells.index, cells.row, cells.half
-        falls = (row[1:] == row[:-1]) & (half[1:] == half[:-1]) & (index[1:] <= index[:-1])
-        rises = np.bincount(row[1:][falls], minlength=len(count)) == 0
-        even = np.bincount(row[cells.odd], minlength=len(count)) == 0
-        ends = (cells.bad < 0) & (count > 0) & rises
-        return np.stack([ends * (1 + even), count * (rises & even), count * rises])
+def fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints, skip: Ints) -> Ints:
+    """How well bodies can be walked, a number for each: best if to their end with ascending indexes in each image, and
+    all columns begin with a null indicator as well; then by the number of complete columns."""
+    cells = walk(buffer, start, stop, order, forms, skip)
+    count, index, row, half = np.diff(cells.offsets), cells.index, cells.row, cells.half
+    falls = (row[1:] == row[:-1]) & (half[1:] == half[:-1]) & (index[1:] <= index[:-1])
+    rises = np.bincount(row[1:][falls], minlength=len(count)) == 0
+    even = np.bincount(row[cells.odd], minlength=len(count)) == 0
+    ends = (cells.bad < 0) & (count > 0) & rises
+    found: Ints = (ends * (1 + even.astype(np.int64)) << 40) + (count * (rises & even) << 20) + count * rises
+    return found
 
 
-def detect_order(
-    buffer: Bytes, start: Ints, stop: Ints, forms: Ints | None = None, skip: Ints | None = None
-) -> tuple[Order | None, str]:
-    """The byte order in which more bodies are columns to their exact end, and a sentence of evidence. For a body that
-    ends exactly in both, the order in which each column begins with a null indicator counts. Unified updates may have
-    either prefix length here. Truncated bodies count by their complete columns, if no body shows the order. None
-    without evidence.
+def forms_of(io: Ints, prefix: int | Ints) -> Ints:
+    """The layouts of the data of records of some types: values of :class:`BodyLayout`. ``prefix``: bytes of the length
+    that precedes the before image of unified updates."""
+    unified = np.where(np.asarray(prefix) == 4, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2)
+    choices = [np.isin(io, layout.LISTED), io == layout.KEYED, np.isin(io, layout.UNIFIED)]
+    return np.select(choices, [BodyLayout.COLUMNS, BodyLayout.KEYED, unified], BodyLayout.OPAQUE).astype(np.int64)
+
+
+# --- values as text ---------------------------------------------------------------------------------------------------
+
+
+class BodyValue(NamedTuple):
+    """One value. ``problem``: its error, or None."""
+
+    text: str
+    problem: Problem | None = None
+    sentence: str = ""
+
+
+class ColumnTexts(NamedTuple):
+    """The values of a column: ``array`` of strings, null for SQL NULL; ``problems`` as (index in the array, code,
+    sentence)."""
+
+    array: pa.Array
+    problems: list[tuple[int, Problem, str]]
+
+
+def texts(
+    buffer: Bytes, start: Ints, stop: Ints, is_null: Bools, how: Coding, charset: str = "utf-8", order: Order = "little"
+) -> ColumnTexts:
+    """The values ``[start, stop)`` of a buffer, all of columns with the same coding, as text. ``is_null``: whether the
+    value is SQL NULL. ``order`` is that of the length of a text, ``charset`` the database's, by Python's name.
     """
-    sample = _Sample(buffer, start, stop, skip)
-    count = len(sample.rows)
-    if not count:
-        return None, "No record has a body."
-    forms = np.zeros(count, dtype=np.int64) if forms is None else forms[sample.rows]
-    fits = [np.maximum(*(sample.fit(order, one) for one in (forms, _OTHER_PREFIX[forms]))) for order in _ORDERS]
-    incomplete = ", all of them incomplete, have more complete columns"
-    evidence = (" end exactly, with increasing column indexes", incomplete, incomplete)
-    for what, little, big in zip(evidence, *fits, strict=True):
-        votes = {"little": int((little > big).sum()), "big": int((big > little).sum())}
-        if votes["little"] != votes["big"]:
-            order, other_order = sorted(_ORDERS, key=votes.__getitem__, reverse=True)
-            read = f"Read {order}-endian, {votes[order]} of {count} sampled bodies{what}"
-            return order, f"{read}; read {other_order}-endian, {votes[other_order]}."
-    return None, f"None of {count} sampled bodies shows whether it is little-endian or big-endian."
+    if abs(how.scale) > _MOST_SCALE:  # no type has so many digits
+        how = Coding(How.UNKNOWN)
+    values = _Values(np.ascontiguousarray(buffer), start, stop, ~is_null, how, how.charset or charset, order)
+    parts = values.parts() or [pa.nulls(len(start), pa.string())]
+    array = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+    if array.null_count == np.count_nonzero(is_null):
+        return ColumnTexts(array, [])
+    is_unread = values.there & as_array(array.is_null())
+    others = {row: values.fallback(row) for row in np.flatnonzero(is_unread).tolist()}
+    array = pc.replace_with_mask(array, pa.array(is_unread), text_array([one.text for one in others.values()]))
+    return ColumnTexts(array, [(row, one.problem, one.sentence) for row, one in others.items() if one.problem])
 
 
-def detect_unified(
-    buffer: Bytes, start: Ints, stop: Ints, order: Order, skip: Ints | None = None
-) -> tuple[BodyLayout | None, str]:
-    """Whether 2 or 4 bytes precede the before image of unified updates, and a sentence of evidence. The bodies are
-    those of unified updates only. None without bodies or evidence.
+def value_of(raw: bytes, how: Coding, order: Order, charset: str = "utf-8") -> BodyValue:
+    """One value that is not NULL, from its bytes after the null indicator; see :func:`texts`. Never raises."""
+    at = np.zeros(1, dtype=np.int64)
+    found = texts(np.frombuffer(raw, np.uint8), at, at + len(raw), at > 0, how, charset, order)
+    return BodyValue(found.array[0].as_py(), *(found.problems[0][1:] if found.problems else ()))
+
+
+_MOST_SCALE: Final = 4096
+_SPACE, _TILDE = b" ~"
+_MOMENT: Final = r"^\d{4}-\d\d-\d\d(?:[: T].{8,29})?$"
+_NUMERIC: Final = (How.INTEGER, How.FLOAT, How.DECIMAL)
+
+
+class _Values:
+    """The bytes of the values of one coding. ``there``: not NULL; ``size``: bytes of each; ``prefixed``: it begins with
+    its length; ``begin``: its first byte after that. The arrays that methods return are null where a value is not read
+    in that way.
     """
-    sample = _Sample(buffer, start, stop, skip)
-    count = len(sample.rows)
-    if not count:
-        return None, "No unified update has a body."
-    fits = [sample.fit(order, np.full(count, form))[0] > 1 for form in (BodyLayout.UNIFIED_2, BodyLayout.UNIFIED_4)]
-    two, four = (int((one & ~other).sum()) for one, other in (fits, fits[::-1]))
-    seen = f"of {count} sampled unified updates, both images end exactly: {two} with 2 bytes, {four} with 4."
-    if two == four:
-        return None, f"The size of the length that precedes the before image is unknown; {seen}"
-    form = BodyLayout.UNIFIED_2 if two > four else BodyLayout.UNIFIED_4
-    return form, f"The length that precedes the before image has {form.width} bytes; {seen}"
+
+    def __init__(
+        self, buffer: Bytes, start: Ints, stop: Ints, there: Bools, how: Coding, charset: str, order: Order
+    ) -> None:
+        self.buffer, self.start, self.stop, self.there = buffer, start, stop, there
+        self.how, self.charset, self.order = how, charset, order
+        self.size = stop - start
+        self.prefixed = there & (self.size >= 2)
+        if self.prefixed.any():
+            self.prefixed &= self._numbers(self.prefixed, 2, "<u2" if order == "little" else ">u2") == self.size - 2
+        self.begin = start + 2 * self.prefixed
+
+    def parts(self) -> list[pa.Array]:
+        """Texts whose union is all valid values."""
+        how, there, size = self.how, self.there, self.size
+        match how.how:
+            case How.GUESS | How.GUESS_FIXED:
+                return self._guesses(how.how is How.GUESS_FIXED)
+            case How.TEXT:
+                return [self._decoded(self._raw(self.prefixed))]
+            case How.FIXED_TEXT:
+                return [pc.ascii_rtrim(self._decoded(self._raw(self.prefixed | (there & (size == how.size)))), " ")]
+            case How.INTEGER:
+                return [self._integers(there & (size == how.size), how.size)]
+            case How.FLOAT:
+                sizes = [(width, where) for width in (4, 8) if (where := there & (size == width)).any()]
+                found = [pa.array(self._numbers(where, width, f">f{width}"), mask=~where) for width, where in sizes]
+                return [pc.cast(one, pa.string()) for one in found]
+            case How.DECIMAL:
+                return []
+            case How.MOMENT:
+                raw = self._raw(there & (self.stop > self.begin))
+                return [_only(raw, _within(raw, _SPACE, _TILDE)).cast(pa.string())]
+            case How.BINARY:
+                return [self._hex(self.prefixed)]
+        if not (may_be_text := self.prefixed & (size > 2)).any():
+            return [self._hex(there, self.start)]
+        text = self._decoded(self._raw(may_be_text))
+        return [text, self._hex(there & as_array(text.is_null()), self.start)]
+
+    def fallback(self, row: int) -> BodyValue:
+        """A value that is not of its type: a number in text form, or hex with a problem."""
+        how = self.how
+        raw = self.buffer[self.start[row] : self.stop[row]].tobytes()
+        if how.how in _NUMERIC and self.prefixed[row]:
+            with suppress(ValueError):
+                float(text := raw[2:].decode("latin-1"))
+                return BodyValue(text)
+        if how.how is How.GUESS_FIXED and (text := decoded(raw, self.charset) or "\0").isprintable():
+            return BodyValue(text.rstrip(" "))
+        sentence = {
+            How.INTEGER: f"expected an integer of {how.size} bytes, found {len(raw)}",
+            How.FLOAT: f"expected a number of 4 or 8 bytes, found {len(raw)}",
+            How.DECIMAL: "zoned and packed decimals are not decoded; their bytes are in the column raw",
+            How.MOMENT: "expected a date or time as text, found other bytes",
+            How.GUESS_FIXED: f"expected text, a date or an integer of 2, 4 or 8 bytes, found {raw.hex():.40}",
+        }.get(how.how)
+        if sentence is None and (self.prefixed[row] or (how.how is How.FIXED_TEXT and len(raw) == how.size)):
+            text = raw[self.begin[row] - self.start[row] :].hex()
+            return BodyValue(text, Problem.CHARSET, f"expected text in {self.charset}, found other bytes")
+        if len(raw) < 2:
+            sentence = sentence or f"expected a length of 2 bytes, found {len(raw)}"
+        length = int.from_bytes(raw[:2], self.order)
+        sentence = sentence or f"expected {length} bytes by their length prefix, found {len(raw) - 2}"
+        return BodyValue(raw.hex(), Problem.VALUE, sentence)
+
+    def _guesses(self, fixed: bool) -> list[pa.Array]:
+        """Values of columns that have no definition (§4.7); of a NonStop's, ``fixed``, also text without a length, and
+        numbers of two bytes (§4.8)."""
+        size = self.size
+        raw = self._raw(self.prefixed)
+        may_be_number = ((size == 4) | (size == 8)) & self.prefixed
+        if may_be_number.any():
+            raw = _only(raw, ~may_be_number | _within(raw, _SPACE, 255))
+        parts = [self._decoded(raw)]
+        rest = self.there & as_array(parts[0].is_null())
+        if not rest.any():
+            return parts
+        raw = self._raw(rest, self.start)
+        is_moment = as_array(pc.match_substring_regex(raw, _MOMENT).fill_null(False))
+        is_text = rest & _within(raw, _SPACE, _TILDE) & (fixed | (size == 0) | is_moment)
+        if is_text.any():
+            text = _only(raw, is_text).cast(pa.string())
+            parts.append(pc.if_else(pa.array(is_moment), text, pc.ascii_rtrim(text, " ")))
+            rest &= ~is_text
+        for width in (2, 4, 8)[not fixed :]:
+            if (where := rest & (size == width)).any():
+                parts.append(self._integers(where, width))
+                rest &= ~where
+        if rest.any() and not fixed:
+            parts.append(self._hex(rest, self.start))
+        return parts
+
+    def _raw(self, where: Bools, begin: Ints | None = None) -> pa.Array:
+        """The bytes of some values, from ``begin`` (None: after their length)."""
+        start = self.begin if begin is None else begin
+        return gather(pa.binary(), self.buffer, start, self.stop, None if where.all() else where)
+
+    def _hex(self, where: Bools, begin: Ints | None = None) -> pa.Array:
+        """Bytes as hex."""
+        raw = self._raw(where, begin)
+        content, at = content_of(raw)
+        offsets, digits = pa.py_buffer(2 * at.astype(np.int32)), pa.py_buffer(hex_digits(content))
+        return pa.Array.from_buffers(pa.string(), len(raw), [raw.buffers()[0], offsets, digits])
+
+    def _decoded(self, raw: pa.Array) -> pa.Array:
+        """Bytes as text in the character set."""
+        if self.charset.lower() in ("utf-8", "utf8", "utf_8"):
+            with suppress(pa.ArrowInvalid):
+                return raw.cast(pa.string())
+        different = raw.dictionary_encode()
+        found = text_array([decoded(one, self.charset) for one in different.dictionary.to_pylist()])
+        return found.take(different.indices)
+
+    def _numbers(self, where: Bools, size: int, kind: str) -> npt.NDArray[Any]:
+        """The first bytes of some values as numbers of a NumPy type; 0 for the others."""
+        out = np.zeros(len(where), dtype=np.dtype(kind).newbyteorder("="))
+        out[where] = bytes_of(self.buffer, self.start[where], size).view(kind).reshape(-1)
+        return out
+
+    def _integers(self, where: Bools, size: int) -> pa.Array:
+        """Big-endian numbers of 1, 2, 4 or 8 bytes, with their scale."""
+        number, scale = self._numbers(where, size, f">{'i' if self.how.signed else 'u'}{size}"), self.how.scale
+        if scale == 0:
+            return integers(number, ~where)
+        if scale < 0:
+            text = integers(number, ~where)
+            return pc.if_else(pa.array(number == 0), text, pc.binary_join_element_wise(text, "0" * -scale, ""))
+        negative, whole = number < 0, number.astype(np.uint64)
+        digits = pc.ascii_lpad(integers(np.where(negative, 0 - whole, whole), ~where), scale + 1, "0")
+        sign = pc.if_else(pa.array(negative), "-", "")
+        return pc.binary_join_element_wise(sign, pc.binary_replace_slice(digits, -scale, -scale, "."), "")
+
+
+def _within(raw: pa.Array, low: int, high: int) -> Bools:
+    """Values that have no byte outside of a range."""
+    content, at = content_of(raw)
+    out = np.ones(len(raw), dtype=np.bool_)
+    out[np.searchsorted(at, np.flatnonzero(content - np.uint8(low) > high - low), side="right") - 1] = False
+    return out
+
+
+def _only(values: pa.Array, where: Bools) -> pa.Array:
+    """Some values; null for the others."""
+    return values if where.all() else pc.if_else(pa.array(where), values, None)
+
+
+def decoded(raw: bytes, charset: str) -> str | None:
+    """Text in a character set; None if undecodable."""
+    try:  # suppress() would take as long as the decoding
+        return raw.decode(charset)
+    except (UnicodeError, LookupError):
+        return None
+
+
+# --- typed tables -----------------------------------------------------------------------------------------------------
+
+_DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
+_MICROS: Final = 26  # characters up to the sixth digit of the fraction
+_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
+_KINDS: Final = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
+_OPERATIONS: Final = list(map(str, (Operation.INSERT, Operation.UPDATE, Operation.DELETE)))
+
+
+def arrow_type(column: ColumnDef | None) -> pa.DataType:
+    """The type of a column in typed tables.
+
+    Numbers in text form stay text, as their precision is unknown; so do times of day, intervals, times with a zone, and
+    columns without a definition.
+    """
+    how = Coding(How.UNKNOWN) if column is None else column.coding
+    match how.how:
+        case How.INTEGER if how.scale > 0:
+            return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
+        case How.INTEGER if how.scale < 0 or (how.size == 8 and not how.signed):
+            return pa.decimal128(38, 0)
+        case How.INTEGER:
+            return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
+        case How.FLOAT:
+            return pa.float32() if how.size == 4 else pa.float64()
+        case How.BINARY:
+            return pa.binary()
+        case How.LOB if column and not column.is_text_lob:
+            return pa.binary()
+        case How.MOMENT if column and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
+            if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
+                return pa.date32()
+            if column.least_significant_dt >= _DT_HOUR and column.external_length <= _CLOCK + 10:
+                return pa.timestamp("us")
+    return pa.string()
+
+
+def column_types(known: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
+    """The requested columns; text if their type is unknown, or differs between versions. Raises CaptureError, which
+    lists the known ones, for an unknown table or column."""
+    versions = [one for one in known if request.name in (one.table, one.full_name)]
+    if not versions:
+        raise no_table(request, (one.full_name for one in known))
+    return common_types((one for version in versions_of(versions, request) for one in _typed(version)), request)
+
+
+def _typed(version: Version) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of a version with their types."""
+    definition = version.definition
+    names, columns = (version.names, ()) if definition is None else (definition.names, definition.columns)
+    for name, column in zip(names, columns or [None] * len(names), strict=True):
+        yield name, arrow_type(column)
+
+
+def wanted_for(request: TableRequest) -> Wanted:
+    """The events of a table's rows."""
+    return Wanted(kinds=_KINDS, tables=frozenset({request.name}))
+
+
+def typed_rows(
+    events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one table from its events; null if a text is not a value of its column's type, and if a column is not
+    in the image."""
+    schema = request_schema(types, request)
+    for every in events:
+        batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OPERATIONS)))
+        arrays = [batch.column(name) for name in FROM_EVENTS]
+        arrays += [_struct(batch.column(name), types) for name in images_of(request)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
+    columns = [typed_texts(lookup(maps, name), kind) for name, kind in types.items()]
+    return pa.StructArray.from_arrays(columns, fields=list(map(pa.field, types, types.values())), mask=pc.is_null(maps))
+
+
+def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
+    are truncated to the digits of the type."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return parsed(texts, kind)
+    if pa.types.is_temporal(kind):
+        day = pc.utf8_slice_codeunits(texts, 0, _DATE)
+        clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
+        texts = pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
+    return cast_each(texts, kind)

@@ -1,31 +1,38 @@
-"""Definitions of tables and databases, and their text in Metadata records and DEFGEN files
-(docs/formats/goldengate.md §5.2).
+"""Definitions of tables and databases, their text in Metadata records and DEFGEN files, and which of them is in force
+at a record (docs/formats/goldengate.md §5.2 and §7).
 
 Both have the same text from ``Definition for table`` to ``End of definition``, with a row for each column: its name and
 18 to 23 numbers, depending on the release. Names may contain blanks, quotes and digits, so rows are parsed from their
-right end.
+right end. Records find their version by the index of the definition in their trail file, else by the name of their
+table.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from itertools import dropwhile
 from typing import Any, Final
 
+import numpy as np
+
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, Coding, coding_of, is_known, type_name
+from cdcwb.formats.arrays import Ints
+from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, MISSING, Coding, coding_of, is_known, type_name
 from cdcwb.formats.source import open_file
-from cdcwb.model import Problem
+from cdcwb.model import COLUMN, Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
-    "GUARDIAN", "NUMBERS", "ColumnDef", "Database", "Definition", "Reference", "full_name", "one_case", "parse_defgen",
-    "parse_metadata", "read_definitions", "split_name",
+    "GUARDIAN", "RECORD_VERSION", "ColumnDef", "Database", "Definition", "Lookup", "MetadataText", "Reference",
+    "TrailFile", "Version", "full_name", "last_part", "one_case", "parse_defgen", "parse_metadata", "read_definitions",
+    "split_name",
 ]  # fmt: skip
 
 
@@ -38,36 +45,24 @@ _ORACLE_BINARY_LOBS: Final = frozenset({113, 114})  # BLOB, BFILE
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """One column. ``ordinal`` counts from 1 (a column's index in a record, from 0). The other numbers are those of the
-    row, with the names of :data:`NUMBERS`; None if the row has fewer. ``key_position`` counts from 1 through the
-    columns whose key number is not 0, None outside the key."""
+    """One column. ``ordinal`` counts from 1 (a column's index in a record, from 0). The other numbers are those of its
+    row that are used, by :data:`_NUMBERS`; None if the row has fewer. ``key_position`` counts from 1 through the
+    columns whose key number is not 0, None outside the key. ``numbers``: all of its row."""
 
     ordinal: int
     name: str
     data_type: int
     external_length: int = 0
-    fetch_offset: int = 0
     scale: int = 0
-    level: int = 0
     null: int = 0
-    bump_if_odd: int = 0
-    internal_length: int = 0
-    binary_length: int = 0
-    table_length: int = 0
     most_significant_dt: int = 0
     least_significant_dt: int = 0
-    high_precision: int = 0
-    low_precision: int = 0
-    elementary_item: int = 0
-    occurs: int = 0
     key_column: int = 0
     sub_data_type: int | None = None
     native_data_type: int | None = None
-    character_set: int | None = None
-    character_length: int | None = None
     lob_type: int | None = None
-    partial_type: int | None = None
-    key_position: int | None = None  # derived; the numbers of a row end here
+    key_position: int | None = None
+    numbers: tuple[int, ...] = ()
 
     @property
     def nullable(self) -> bool:
@@ -95,8 +90,12 @@ class ColumnDef:
         return coding_of(self.data_type, self.sub_data_type or 0, self.external_length, self.scale, self.is_lob)
 
 
-NUMBERS: Final = tuple(one.name for one in fields(ColumnDef))[2:-1]
-"""The numbers of a row, in order. The first 18 are in every release; missing ones are None."""
+_NUMBERS: Final = {
+    "data_type": 0, "external_length": 1, "scale": 3, "null": 5, "most_significant_dt": 10, "least_significant_dt": 11,
+    "key_column": 16, "sub_data_type": 17, "native_data_type": 18, "lob_type": 21,
+}  # fmt: skip
+"""The places of numbers in a row. The first 18 are in every release; missing ones are None."""
+_FEWEST, _MOST = 18, 23  # numbers of a row
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,6 @@ def unquoted(name: str) -> str:
 _NO_TYPE: Final = -1
 """Data type of a row that could not be read."""
 
-_FEWEST: Final = 18  # numbers of a row
 _NUMBER: Final = re.compile(r"-?\d{1,18}")
 _WORD: Final = re.compile(r"\S+")
 _RUN: Final = re.compile(f"n{{{_FEWEST},}}")
@@ -227,17 +225,17 @@ def _columns(rows: list[str], legend: int) -> tuple[list[ColumnDef], list[int]]:
     """The columns of rows, and the indexes of rows that are not columns; these keep their index, by which values refer
     to columns. ``legend``: how many numbers a row has, 0 if it is not known: then as many as the shortest row."""
     found = [_numbers(row) for row in rows]
-    width = min([len(NUMBERS), *filter(None, map(len, found)), *([legend] if legend >= _FEWEST else [])])
+    width = min([_MOST, *filter(None, map(len, found)), *([legend] if legend >= _FEWEST else [])])
     names = [unquoted(row[: run[-width].start()]) if run else "" for row, run in zip(rows, found, strict=True)]
     columns: list[ColumnDef] = []
     keys = 0
     for index, (name, run) in enumerate(zip(names, found, strict=True)):
         numbers = [int(word[0]) for word in run[-width:]] or [_NO_TYPE]
-        column = ColumnDef(index + 1, name if run else unused_name(f"c{index}", names), *numbers)
-        if column.key_column:
-            keys += 1
-            column = replace(column, key_position=keys)
-        columns.append(column)
+        used: dict[str, Any] = {what: numbers[at] for what, at in _NUMBERS.items() if at < len(numbers)}
+        is_key = bool(used.get("key_column"))
+        keys += is_key
+        name = name if run else unused_name(f"c{index}", names)
+        columns.append(ColumnDef(index + 1, name, **used, key_position=keys if is_key else None, numbers=(*numbers,)))
     return columns, [index for index, run in enumerate(found) if not run]
 
 
@@ -275,7 +273,7 @@ def parse_defgen(text: str) -> list[Definition]:
     """The definitions of a DEFGEN file, in order; empty if it has none."""
     text = "\n".join(text.splitlines())
     named = (int(one or other) - 1 for one, other in _LEGEND.findall(text))  # the first is the name
-    legend = max((number for number in named if number <= len(NUMBERS)), default=0)
+    legend = max((number for number in named if number <= _MOST), default=0)
     _, *parts = _START.split(text)
     return [_definition(name, body, legend) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -313,3 +311,261 @@ def parse_metadata(text: str) -> Definition | Database | Reference | None:
         sentence = f"the definition of {named[1]} is not shown"
         return Definition(*split_name(named[1]), (), text, ((Problem.TRUNCATED, sentence),))
     return None
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+INFERRED: Final = "inferred"
+RECORD_VERSION: Final = "record"
+SIDE_FILE: Final = "side file"
+
+Name = tuple[str | None, str]
+
+
+def last_part(path: str) -> str:
+    """The name of a file without its folders, whatever system the path is of."""
+    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class TrailFile:
+    """A trail file. ``trail``: the common key of all files of its trail; ``order``: its index among them; ``shown``:
+    its number in positions, 0 if unknown; ``name``: its path, None if unknown."""
+
+    trail: str
+    order: int
+    shown: int = 0
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataText:
+    """A Metadata record: its content, and its locations in the stream, in the capture and, with the name of the file,
+    in its trail. ``index``: MISSING if none is printed."""
+
+    text: str
+    at: int
+    file_index: int
+    offset: int
+    length: int
+    index: int
+    trail: TrailFile = TrailFile("", 0)
+    file_name: str = ""
+
+
+@dataclass
+class Version:
+    """One version of a table. ``key`` is its table_version, ``names`` are those of its columns by their index;
+    ``definition`` is None if only these are known. ``location``: file index, offset and length of its event, if any."""
+
+    key: str
+    schema: str | None
+    table: str
+    names: Sequence[str]
+    origin: str
+    definition: Definition | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    location: tuple[int, int, int] | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``schema.table``, or ``table``."""
+        return full_name(self.schema, self.table)
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """The columns as rows of :data:`cdcwb.model.COLUMN`."""
+        if self.definition is not None:
+            return self.definition.to_columns()
+        unknown = dict.fromkeys(one.name for one in COLUMN)
+        return [{**unknown, "ordinal": at, "name": name} for at, name in enumerate(self.names, 1)]
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        return {
+            "table_version": self.key,
+            "schema_name": self.schema,
+            "table_name": self.table,
+            "first_event": self.location and dict(zip(("file_index", "offset", "length"), self.location, strict=True)),
+            "columns": self.columns,
+            "origin": self.origin,
+            "schema_text": None if self.definition is None else self.definition.text,
+            "lineage": self.lineage,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """From byte ``at`` of the stream on, the definition ``index`` in a trail file is version ``number``."""
+
+    trail: str
+    order: int
+    index: int
+    at: int
+    number: int
+
+
+class Lookup:
+    """The versions of the tables of a capture, and which of them is in force at a record. ``entries``: in the order of
+    the stream; ``places``: the version that a Metadata record defines or repeats, by file index and offset."""
+
+    def __init__(self, texts: Iterable[MetadataText] = (), beside: Iterable[Definition] = ()) -> None:
+        """``texts``: those of a trail are in order; ``beside``: the definitions of a DEFGEN file."""
+        self.versions: list[Version] = []
+        self.entries: list[InForce] = []
+        self.places: dict[tuple[int, int], int] = {}
+        self._by_prefix: defaultdict[str, list[int]] = defaultdict(list)
+        self._keys: set[str] = set()
+        lineages: dict[str, dict[str, str]] = {}  # by trail
+        # the last version of an index in a trail file, of a table and index in a trail, and of a table in a trail
+        latest: dict[tuple[object, ...], int] = {}
+        # every file of a trail repeats its definitions: versions share what is equal, so that a plan has it once
+        parsed: dict[str, Definition | Database | Reference | None] = {}
+        for one in texts:
+            if one.text not in parsed:
+                parsed[one.text] = parse_metadata(one.text)
+            found, trail, index = parsed[one.text], one.trail, one.index
+            if isinstance(found, Database):
+                lineages[trail.trail] = found.facts
+            if not isinstance(found, Definition | Reference):
+                continue
+            own: str | None = None
+            lineage = lineages.get(trail.trail, {})
+            if isinstance(found, Definition):
+                index = 0 if index == MISSING else index
+                own, definition = str(index), found
+            else:
+                # the definition with its index in the same trail file, else one of its table in an earlier file
+                name: Name = (found.schema, found.table)
+                keys = (trail.trail, trail.order, found.index), (trail.trail, name, found.index), (trail.trail, name)
+                number = next((latest[key] for key in keys if key in latest), -1)
+                if number < 0:
+                    continue
+                version = self.versions[number]
+                if (version.schema, version.table) == name:
+                    index = found.index if index == MISSING else index
+                else:
+                    index = MISSING if index == found.index else index  # the header may repeat it (§5.2)
+                    own = full_name(*name) if index == MISSING else str(index)
+                    lineage = {**version.lineage, "definition of": f"{version.full_name} ({version.key})"}
+                    assert version.definition is not None
+                    text = f"{found.text}\n{version.definition.text}"
+                    definition = replace(version.definition, schema=found.schema, table=found.table, text=text)
+            if own is not None:
+                prefix = f"{own}@{last_part(trail.name or one.file_name)}"
+                location = (one.file_index, one.offset, one.length)
+                number = self._add(prefix, definition, RECORD_VERSION, lineage, location)
+            self.places[one.file_index, one.offset] = number
+            if latest.get((trail.trail, trail.order, index)) != number:
+                self.entries.append(InForce(trail.trail, trail.order, index, one.at, number))
+            name = self._name(number)
+            places = (trail.trail, trail.order, index), (trail.trail, name, index), (trail.trail, name)
+            latest |= dict.fromkeys(places, number)
+        for definition in beside:
+            self._add(full_name(definition.schema, definition.table), definition, SIDE_FILE, {}, None)
+        self._index()
+
+    def _add(
+        self, prefix: str, definition: Definition, origin: str, lineage: dict[str, str],
+        location: tuple[int, int, int] | None,
+    ) -> int:  # fmt: skip
+        """The number of the version with this prefix of its key and these columns, which is created if missing. Other
+        columns with the same prefix get ``#2``, ``#3``; those of side files ``@1``, ``@2``."""
+        known = self._by_prefix[prefix]
+        for number in known:
+            same = self.versions[number].definition
+            if same is not None and same.same_columns(definition):
+                return number
+        key = unused_name(prefix if origin == RECORD_VERSION else f"{prefix}@{len(known) + 1}", self._keys)
+        self._keys.add(key)
+        known.append(len(self.versions))
+        schema, table = definition.schema, definition.table
+        self.versions.append(Version(key, schema, table, [*definition.names], origin, definition, lineage, location))
+        return known[-1]
+
+    def infer(self, widths: dict[str, int]) -> None:
+        """Adds versions of tables of which only the number of columns is known, by their printed names."""
+        for name, width in widths.items():
+            schema, table = split_name(name)
+            key = f"{full_name(schema, table)}@1"
+            if key not in {one.key for one in self.versions}:
+                names = [f"c{index}" for index in range(width)]
+                self.versions.append(Version(key, schema, table, names, INFERRED))
+        self._index()
+
+    def _index(self) -> None:
+        self.entries.sort(key=lambda one: one.at)
+        self._by_index: defaultdict[tuple[str, int, int], list[InForce]] = defaultdict(list)
+        self._by_name: defaultdict[Name, list[InForce]] = defaultdict(list)
+        for entry in sorted(self.entries, key=lambda one: (one.trail, one.order, one.at)):
+            self._by_index[entry.trail, entry.order, entry.index].append(entry)
+            self._by_name[self._name(entry.number)].append(entry)
+        others = [(self._name(at), at) for at, one in enumerate(self.versions) if one.origin != RECORD_VERSION]
+        others.reverse()  # the first of a name counts
+        self._other = {_lower(name): number for name, number in others} | dict(others)
+
+    def _name(self, number: int) -> Name:
+        return self.versions[number].schema, self.versions[number].table
+
+    def defined(self, name: str) -> bool:
+        """Whether there is a definition of the table with this (printed) name."""
+        split = split_name(name)
+        return split in self._by_name or self._otherwise(split) >= 0
+
+    def context(self, names: Iterable[str], stop: int) -> list[Any]:
+        """What records before byte ``stop`` of the stream, of tables with these printed names, may be read with: a hash
+        of all definitions in force before it, and the version, as text, of each table that has none of them."""
+        found: list[Any] = [self._digests[bisect_left(self.entries, stop, key=lambda one: one.at)]]
+        for name in map(split_name, sorted(names)):
+            entries = self._by_name.get(name, [])
+            if not any(one.at < stop for one in entries):
+                number = entries[0].number if entries else self._otherwise(name)
+                found.append((name, None if number < 0 else self._text(number)))
+        return found
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        found, hashed = [""], blake2b(digest_size=16)
+        texts = [self._text(number) for number in range(len(self.versions))]
+        for one in self.entries:
+            hashed.update(repr((one.trail, one.order, one.index, one.at, texts[one.number])).encode())
+            found.append(hashed.hexdigest())
+        return found
+
+    def _text(self, number: int) -> str:
+        """A version without its location, which no event has."""
+        return repr(replace(self.versions[number], location=None))
+
+    def _otherwise(self, name: Name) -> int:
+        return self._other.get(name, self._other.get(_lower(name), -1))
+
+    def in_force(self, trail: TrailFile, index: int, name: str | None, at: Ints) -> Ints:
+        """The version of each record of one table in a trail file, -1 without one: by its index, else by its name the
+        last definition before the record in its trail, else the first one after it, else one of another trail, else
+        one of a DEFGEN file. ``index``: MISSING if no index of a definition is printed; ``name``: None or empty if no
+        name is; then the first definition of the index is in force before it, too."""
+        indexed = self._by_index.get((trail.trail, trail.order, index), []) if index != MISSING else []
+        if not name:
+            return _latest(indexed, at, np.int64(indexed[0].number if indexed else -1))
+        split = split_name(name)
+        indexed = [one for one in indexed if self._name(one.number) == split]
+        if indexed and indexed[0].at <= at.min():
+            return _latest(indexed, at, np.int64(-1))
+        named = self._by_name.get(split, [])
+        same = [one for one in named if one.trail == trail.trail]
+        earlier = [one for one in same if one.order < trail.order]
+        other = next((some[0].number for some in (earlier[-1:], same, named) if some), self._otherwise(split))
+        by_name = _latest([one for one in same if one.order == trail.order], at, np.int64(other))
+        return _latest(indexed, at, by_name)
+
+
+def _lower(name: Name) -> Name:
+    return (name[0] or "").lower(), name[1].lower()
+
+
+def _latest(entries: Sequence[InForce], at: Ints, otherwise: Ints | np.int64) -> Ints:
+    """The last of some entries that begins at or before each offset, else ``otherwise``."""
+    if not entries:
+        return np.full(len(at), otherwise)
+    which = np.searchsorted([one.at for one in entries], at, side="right") - 1
+    return np.where(which < 0, otherwise, np.array([one.number for one in entries])[which])

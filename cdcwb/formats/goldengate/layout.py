@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,22 @@ from cdcwb.formats.arrays import Bools, Ints
 from cdcwb.model import Kind, Operation
 
 __all__ = [
-    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL_ITEMS", "DDL_STATEMENT", "FIELDS",
-    "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED", "HALVES",
-    "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "PARTITION",
-    "SIGNATURE", "TOKENS", "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "are_before_images", "coding_of",
-    "field_meaning", "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown",
-    "token_name", "type_name",
+    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL", "DDL_ITEMS", "DDL_STATEMENT", "FIELDS",
+    "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "FRAGMENT", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED",
+    "HALVES", "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "LOB",
+    "METADATA", "MISSING", "NOT_A_TIME", "PARTITION", "RESTART_ABEND", "RESTART_OK", "SIGNATURE", "TOKENS",
+    "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of", "field_meaning",
+    "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown", "token_name", "type_name",
 ]  # fmt: skip
 
+
+Order = Literal["little", "big"]
+
+MISSING: Final = -1
+"""A number that is not printed."""
+
+NOT_A_TIME: Final = -(1 << 62)
+"""A time that is not printed, or has the form of a time only."""
 
 JULIAN_EPOCH_US: Final = 210866760000000000
 """1970-01-01 00:00 UTC in a trail's own time: microseconds since noon of Julian day 0."""
@@ -99,6 +107,8 @@ IO_TYPES: Final[dict[int, IoType]] = {
 }
 """Record types by number (§3.6). Trails have others, too, which keep their number as type."""
 
+
+DDL, METADATA, RESTART_OK, RESTART_ABEND, LOB, FRAGMENT = 160, 170, 151, 150, 116, 161
 
 LISTED: Final = (3, 5, 10, 11, 15, 140)
 """Record types whose body is a list of columns (§4.1)."""

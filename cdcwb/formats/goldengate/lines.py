@@ -21,44 +21,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, content_of, gather
-from cdcwb.formats.goldengate.contents import MISSING
+from cdcwb.formats.goldengate.layout import MISSING
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
 
 
-class Role(IntEnum):
-    """The roles of lines of a record."""
-
-    UNKNOWN = 0
-    BLANK = 1
-    RULE = 2
-    HEADER_TOKEN = 3
-    HEADER_TOKEN_HEX = 4
-    HEADER = 5
-    TRAIL = 6
-    RECORD = 7
-    NAME = 8
-    TDR_INDEX = 9
-    IMAGE = 10
-    TRANSACTION = 11
-    BODY = 12
-    TEXT = 13
-    HALF = 14
-    COLUMN = 15
-    COLUMN_HEX = 16
-    GROUP = 17
-    GROUP_TOKEN = 18
-    GROUP_HEX = 19
-    GGS = 20
-    TOKEN = 21
-    TOKEN_HEX = 22
-    USER = 23
-    USER_TOKEN = 24
-    USER_TOKEN_HEX = 25
-    USER_PAIR = 26
-    NOTE = 27
-    """A prompt or a note of Logdump, which ends a record."""
+Role = IntEnum(
+    "Role",
+    "UNKNOWN BLANK RULE HEADER_TOKEN HEADER_TOKEN_HEX HEADER TRAIL RECORD NAME TDR_INDEX IMAGE TRANSACTION BODY TEXT "
+    "HALF COLUMN COLUMN_HEX GROUP GROUP_TOKEN GROUP_HEX GGS TOKEN TOKEN_HEX USER USER_TOKEN USER_TOKEN_HEX USER_PAIR "
+    "NOTE",
+    start=0,
+)
+"""The roles of lines of a record. NOTE: a prompt or a note of Logdump, which ends a record."""
 
 
 LABELS: Final = (
@@ -136,22 +112,16 @@ _GLUED: Final = (
 )
 """A prompt and the first line of a record in one line."""
 
-SINKS: Final = {
-    Role.HEADER: Role.UNKNOWN,
-    Role.HEADER_TOKEN: Role.HEADER_TOKEN_HEX,
-    Role.RECORD: Role.BODY,
-    Role.NAME: Role.BODY,
-    Role.IMAGE: Role.BODY,
-    Role.TEXT: Role.UNKNOWN,
-    Role.HALF: Role.UNKNOWN,
-    Role.COLUMN: Role.COLUMN_HEX,
-    Role.GROUP: Role.GROUP_HEX,
-    Role.GROUP_TOKEN: Role.GROUP_HEX,
-    Role.GGS: Role.TOKEN_HEX,
-    Role.TOKEN: Role.TOKEN_HEX,
-    Role.USER: Role.USER_TOKEN_HEX,
-    Role.USER_TOKEN: Role.USER_TOKEN_HEX,
+_ABOVE: Final = {
+    Role.UNKNOWN: (Role.HEADER, Role.TEXT, Role.HALF),
+    Role.HEADER_TOKEN_HEX: (Role.HEADER_TOKEN,),
+    Role.BODY: (Role.RECORD, Role.NAME, Role.IMAGE),
+    Role.COLUMN_HEX: (Role.COLUMN,),
+    Role.GROUP_HEX: (Role.GROUP, Role.GROUP_TOKEN),
+    Role.TOKEN_HEX: (Role.GGS, Role.TOKEN),
+    Role.USER_TOKEN_HEX: (Role.USER, Role.USER_TOKEN),
 }
+SINKS: Final = {role: below for below, roles in _ABOVE.items() for role in roles}
 """The role of hex digits below a line."""
 _SINK_OF: Final = np.full(len(Role), -1, np.int8)
 _SINK_OF[[int(role) for role in SINKS]] = [int(role) for role in SINKS.values()]
@@ -530,15 +500,9 @@ def _contexts(lines: Lines) -> None:
     over = lines.owners(*_BODY_PARTS) >= 0
     role[lines.among(Role.HEADER, Role.RULE, Role.TRAIL) & over] = Role.UNKNOWN
     role[(role == Role.TRANSACTION) & ~over] = Role.UNKNOWN
-    of = _token_roles(lines, tokens, over, in_user)
-    role[tokens.line] = of
-    for kind in (Role.HEADER_TOKEN, Role.TOKEN, Role.USER_TOKEN, Role.GROUP, Role.GROUP_TOKEN):
-        lines.fields[kind] = tokens.of(of == kind)
-    for kind in (
-        Role.HEADER, Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TDR_INDEX, Role.TRANSACTION, Role.HALF,
-        Role.TRAIL,
-    ):  # fmt: skip
-        lines.fields[kind] = lines.fields[kind].of(role[lines.fields[kind].line] == kind)
+    role[tokens.line] = _token_roles(lines, tokens, over, in_user)
+    lines.fields |= dict.fromkeys((Role.HEADER_TOKEN, Role.USER_TOKEN, Role.GROUP, Role.GROUP_TOKEN), tokens)
+    lines.fields = {kind: one.of(role[one.line] == kind) for kind, one in lines.fields.items()}
     sinks = _SINK_OF[role]
     sinks[_tokens(lines) & (role == Role.UNKNOWN)] = Role.UNKNOWN  # the digits below are not those of the token before
     owner = lines.nearest(sinks >= 0)

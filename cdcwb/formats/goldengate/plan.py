@@ -1,13 +1,19 @@
 """The plan of a capture of Logdump text: options, a first pass over all splits, and what is in force at their records
-(docs/formats/goldengate.md §4.2, §4.8, §5.2 and §7)."""
+(docs/formats/goldengate.md §3.7, §4.2, §4.8, §5.2 and §7).
+
+Logdump prints the name of a trail file when it opens it, and a trail file begins with its header. The records between
+two such locations are a *section*. Sections, definitions and zones are found in the first pass, by their offsets in the
+stream of all files of the capture.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,44 +22,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import Bools, Ints
+from cdcwb.formats.arrays import Bools, Ints, as_array
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.goldengate.contents import MISSING, BodyLayout, Order, detect_order, detect_unified, file_header
-from cdcwb.formats.goldengate.definitions import Definition, read_definitions
-from cdcwb.formats.goldengate.facts import (
-    FRAGMENT,
-    LOB,
-    METADATA,
-    Open,
-    RecordFacts,
-    RecordSettings,
-    position_text,
-    transactions_of,
-)
-from cdcwb.formats.goldengate.layout import KEYED, LISTED, UNIFIED
-from cdcwb.formats.goldengate.lines import Role
-from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, TrailRecords, text_of
-from cdcwb.formats.goldengate.segments import TextWindow, windows
-from cdcwb.formats.goldengate.versions import (
+from cdcwb.formats.goldengate.contents import file_header, fit, forms_of, walk
+from cdcwb.formats.goldengate.definitions import (
+    RECORD_VERSION,
+    Definition,
     Lookup,
     MetadataText,
-    Section,
     TrailFile,
     Version,
-    ZoneOffsetSpan,
-    build_versions,
-    shown_offsets,
-    split_path,
-    trail_files,
+    last_part,
+    read_definitions,
 )
+from cdcwb.formats.goldengate.layout import FRAGMENT, KEYED, LISTED, LOB, METADATA, MISSING, UNIFIED, Order
+from cdcwb.formats.goldengate.lines import Role
+from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, RecordSettings, TrailRecords, text_of
+from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of, windows
 from cdcwb.formats.moments import from_iso, offset_name, parse_zone
 from cdcwb.formats.records import FileEntry, Plan, Scan, Stream
 from cdcwb.formats.transactions import Border
 from cdcwb.words import plural
 
 __all__ = [
-    "OPTIONS", "Bodies", "FirstPass", "Options", "TrailContext", "TrailState", "fingerprints", "finish", "forms_of",
-    "note_repeats", "repeated_sections", "scan",
+    "OPTIONS", "Bodies", "FirstPass", "Options", "TrailContext", "TrailState", "WindowBorder", "fingerprints", "finish",
+    "nearest_offsets", "note_repeats", "position_text", "repeated_sections", "scan",
 ]  # fmt: skip
 
 
@@ -72,7 +65,6 @@ OPTIONS: Final[dict[str, str]] = {
 
 _SPLIT_SIZE: Final = 32 << 20
 _SAMPLE: Final = 256  # bodies of a file that are looked at
-_UNIFIED_SAMPLE: Final = 64
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 _TRAIL: Final = (
     r"^(?:(?i:current +logtrail +is) +(?P<shown>.*)"
@@ -101,19 +93,20 @@ class Options:
         """Checked options from names and values. Raises OptionError, which names the error and the known options."""
         opt.check_names(given, OPTIONS, "goldengate")
         values = opt.given_of(given)
-        zone = str(values.get("time_zone", "auto"))
-        if zone.lower() != "auto":
+        zone = opt.optional("time_zone", values, opt.as_text)
+        if zone is not None:
             parse_zone(zone)
-        order = opt.as_choice("byte_order", values.get("byte_order", "auto"), ("auto", "big", "little"))
-        prefix = opt.as_choice("unified_prefix", values.get("unified_prefix", "auto"), ("auto", "2", "4"))
-        indicators = opt.as_choice("null_indicators", values.get("null_indicators", "auto"), ("auto", "every", "none"))
-        definitions = values.get("definitions", ())
+
+        def choice(name: str, *choices: str) -> str | None:
+            return opt.optional(name, values, opt.as_choice, ("auto", *choices))
+
+        definitions, prefix = values.get("definitions", ()), choice("unified_prefix", "2", "4")
         return cls(
-            time_zone=None if zone.lower() == "auto" else zone,
+            time_zone=zone,
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
-            byte_order=None if order == "auto" else cast("Order", order),
-            prefix=None if prefix == "auto" else int(prefix),
-            null_indicators={"every": True, "none": False}.get(indicators),
+            byte_order=cast("Order | None", choice("byte_order", "big", "little")),
+            prefix=None if prefix is None else int(prefix),
+            null_indicators={"every": True, "none": False}.get(choice("null_indicators", "every", "none") or ""),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             trail_sequence=opt.optional("trail_sequence", values, opt.as_whole, 0),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
@@ -145,30 +138,62 @@ class _Vote:
     """Evidence from the bodies of a file about their byte order and the prefix of unified updates; None without any."""
 
     bodies: int
-    order: str | None
+    order: Order | None
     order_evidence: str
     prefix: int | None
     prefix_evidence: str
+
+
+@dataclass(slots=True)
+class Section:
+    """Records of one trail file, from byte ``at`` of the stream on. ``file``: index of the capture's file; ``is_new``:
+    whether it begins there, or continues the section before. ``name``, ``sequence``: path and number of the trail file,
+    if the text or its header gives them. ``header``: the identity of its file header, if the section begins with one.
+    ``first``, ``last``, ``next``: RBA of its first and last record, and that after the last one; MISSING if unknown.
+    ``is_rising``: the RBA of each record is higher than that of the one before."""
+
+    at: int
+    file: int
+    is_new: bool = True
+    name: str | None = None
+    sequence: int | None = None
+    header: str | None = None
+    first: int = MISSING
+    last: int = MISSING
+    lowest: int = MISSING
+    highest: int = MISSING
+    next: int = MISSING
+    is_rising: bool = True
+    count: int = 0
+
+
+class ZoneOffsetSpan(NamedTuple):
+    """All records from byte ``first`` to byte ``last`` of a file that show an offset show this one (microseconds; local
+    time less UTC)."""
+
+    first: int
+    last: int
+    offset: int
 
 
 class WindowBorder(NamedTuple):
     """The transaction that is open at the start of a window; the start in the stream of the record before it, and the
     RBA after that record (MISSING: unknown)."""
 
-    open: Open
+    open: OpenTransaction
     last: int
     end: int
 
 
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream),
-    ``unzoned`` (records with a printed time, and none in UTC), ``sideless`` (updates of one image without a header
-    block and an image line, so that the image is unknown), ``nonstop`` (records of a NonStop). ``borders``: of windows
-    at which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes.
-    ``csn``: of the first and last record that has one. ``continued``: records that are continued, or continue others;
-    ``undoing``: those with UndoFlag 1. ``open``, ``last``, ``end``: at the end of the split, as in a
-    :class:`WindowBorder`."""
+    """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), and the
+    numbers of records with a printed time and none in UTC (``unzoned``), of updates of one image without a header block
+    and an image line, so that the image is unknown (``sideless``), and of those of a NonStop. ``borders``: of windows
+    at which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes;
+    ``widths``: by name and file, the number of columns in either byte order. ``csn``: of the first and last record that
+    has one. ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1.
+    ``open``, ``last``, ``end``: at the end of the split, as in a :class:`WindowBorder`."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[MetadataText] = field(default_factory=list)
@@ -179,10 +204,11 @@ class FirstPass:
     nonstop: Counter[int] = field(default_factory=Counter)
     borders: dict[int, WindowBorder] = field(default_factory=dict)
     tables: set[str] = field(default_factory=set)
+    widths: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     csn: tuple[str, str] | None = None
     continued: int = 0
     undoing: int = 0
-    open: Open | None = None
+    open: OpenTransaction | None = None
     last: int = MISSING
     end: int = MISSING
 
@@ -200,11 +226,12 @@ class TrailState:
 @dataclass(slots=True)
 class TrailContext:
     """What all splits need. ``at``: the bytes of the stream at which sections begin, with their trail ``files``;
-    ``bodies`` and ``shown`` by file. ``repeated``: starts of records that were printed before, ``second``: of those
-    with the position of a different one before them."""
+    ``starts``: those of the files of the capture; ``bodies`` and ``shown`` by file. ``repeated``: starts of records
+    that were printed before, ``second``: of those with the position of a different one before them."""
 
     options: Options
     at: Ints
+    starts: Ints
     files: list[TrailFile]
     sections: list[Section]
     bodies: list[Bodies]
@@ -222,13 +249,25 @@ class TrailContext:
         """The number in ``files`` of the trail file of records that begin at these bytes of the stream, or this one."""
         return np.searchsorted(self.at, places, side="right") - 1
 
+    def location(self, at: int, rba: int) -> str:
+        """The name of a record that begins at a byte of the stream: its position, else its location in the capture."""
+        if rba != MISSING and at not in self.second:
+            return position_text(self.files[self.file_of(at)].shown, rba)
+        index = int(np.searchsorted(self.starts, at, side="right")) - 1
+        return f"{index}:{at - int(self.starts[index])}"
+
+
+def position_text(sequence: int, rba: int) -> str:
+    """A position: ten digits of the trail file's number, ten of the RBA."""
+    return f"{sequence:010d}{rba:010d}"
+
 
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-def scan(found: FirstPass, stream: Stream, window: TextWindow) -> int:
+def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options) -> int:
     """Adds a window to what is found in its split; returns the number of records."""
-    records, facts, chosen = window.records, window.facts, window.chosen
+    records, chosen = window.records, window.chosen
     some = np.zeros(len(records), np.bool_)
     some[chosen] = True
     place = window.base + records.start
@@ -238,46 +277,53 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow) -> int:
         record: file_header(records.data(record)) for record in chosen[records.shape[chosen] == FILE_HEADER].tolist()
     }
     _sections(found, stream, window, file, headers)
-    _times(found, window, file, headers)
-    for record in chosen[facts.io[chosen] == METADATA].tolist():
+    julian = records.julian.copy()
+    for record, fields in headers.items():
+        created = from_iso(fields.get("CreationTime")) if julian[record] == MISSING else None
+        julian[record] = julian[record] if created is None else created
+    for record in chosen[records.io[chosen] == METADATA].tolist():
         if record in records.definition:
             at, index = int(place[record]), int(records.column("TDR index")[record])
             location = stream.location(at, window.base + int(records.stop[record]))
             found.metadata.append(MetadataText(records.definition[record], at, *location, index))
-    dml = some & facts.member & (facts.table >= 0) & np.isin(facts.io, _WITH_COLUMNS)
-    found.tables |= {facts.tables[code] for code in np.unique(facts.table[dml]).tolist()}
-    there = np.flatnonzero(some & facts.csn.is_valid().to_numpy(zero_copy_only=False))
+    there = np.flatnonzero(some & as_array(records.csn.is_valid()))
     if len(there):
-        first, last = (facts.csn[int(at)].as_py() for at in (there[0], there[-1]))
+        first, last = (records.csn[int(at)].as_py() for at in (there[0], there[-1]))
         found.csn = (first if found.csn is None else found.csn[0], last)
-    found.continued += int(np.count_nonzero(some & (facts.goes_on | np.isin(facts.io, (LOB, FRAGMENT)))))
+    found.continued += int(np.count_nonzero(some & (records.goes_on | np.isin(records.io, (LOB, FRAGMENT)))))
     found.undoing += int(np.count_nonzero(some & (records.column("UndoFlag") == 1)))
-    sideless = some & facts.half & (facts.io != KEYED) & (records.side == MISSING)
-    for counts, rows in ((found.sideless, sideless), (found.nonstop, some & facts.nonstop)):
-        counts.update(Counter(file[rows].tolist()))
+    for counts, rows in (
+        (found.sideless, records.half & (records.io != KEYED) & (records.side == MISSING)),
+        (found.nonstop, records.nonstop),
+        (found.unzoned, (records.moment != MISSING) & (records.julian == MISSING)),
+    ):
+        counts.update(file[some & rows].tolist())
+    changes = np.flatnonzero(some & records.member & (records.table >= 0) & np.isin(records.io, _WITH_COLUMNS))
     for one in np.unique(file[chosen]).tolist():
-        vote = None if one in found.votes else _vote(records, facts, chosen[file[chosen] == one])
+        mine = chosen[file[chosen] == one]
+        _add_shown(found.shown.setdefault(one, []), shown_offsets(place[mine], records.moment[mine], julian[mine]))
+        vote = None if one in found.votes else _vote(records, mine)
         if vote is not None:
             found.votes[one] = vote
+        _widths(found, records, changes[file[changes] == one], one, options)
     return len(chosen)
 
 
 def _transactions(found: FirstPass, window: TextWindow, some: Bools) -> None:
     """The transaction that is open at the end of a window."""
-    records, facts = window.records, window.facts
+    records = window.records
     if found.open is not None:
         found.borders[window.base] = WindowBorder(found.open, found.last, found.end)
-    known = transactions_of(facts, some, found.open is not None)
+    known = transactions_of(records, some, found.open is not None)
     if found.open is not None and known.leads:
-        mine = known.of == 0
-        _add_tokens(found.open, facts, mine & ~facts.abort)
+        _add_tokens(found.open, records, (known.of == 0) & ~records.abort)
         found.open.aborted |= bool(known.aborted[0])
     if len(known.first) and not (known.leads and len(known.first) == 1 and not known.closed[0]):
         found.open = None
         first = int(known.first[-1])
-        if not known.closed[-1] and first >= 0 and facts.trans[first] >= 0:
-            found.open = Open(f"{window.base + int(records.start[first])} {int(records.rba[first])}")
-            _add_tokens(found.open, facts, known.of == len(known.first) - 1)
+        if not known.closed[-1] and first >= 0 and records.trans[first] >= 0:
+            found.open = OpenTransaction(window.base + int(records.start[first]), int(records.rba[first]))
+            _add_tokens(found.open, records, known.of == len(known.first) - 1)
     if len(window.chosen):
         last = int(window.chosen[-1])
         found.last = window.base + int(records.start[last])
@@ -285,20 +331,101 @@ def _transactions(found: FirstPass, window: TextWindow, some: Bools) -> None:
         found.end = int(records.rba[last] + records.total[last]) if is_known else MISSING
 
 
-def _add_tokens(one: Open, facts: RecordFacts, some: Bools) -> None:
+def _add_tokens(one: OpenTransaction, records: TrailRecords, some: Bools) -> None:
     """The first CSN and the first id of some records, if it has none."""
-    rows = pa.array(np.flatnonzero(some))
-    for name in ("csn", "xid"):
-        values = getattr(facts, name).take(rows).drop_null()
+    for name, texts in (("csn", records.csn), ("xid", records.xid)):
+        values = texts.filter(pa.array(some)).drop_null()
         if getattr(one, name) is None and len(values):
             setattr(one, name, values[0].as_py())
 
 
-FileHeaders = Mapping[int, Mapping[str, str]]
-"""The fields of the file headers of a window, by the number of the record."""
+def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, options: Options) -> None:
+    """One more than the highest column index in the records of each table of a file, in either byte order."""
+    most = np.zeros((len(records.tables), 2), np.int64)
+    table, start, stop = records.table[rows], records.body_at[rows], records.body_at[rows + 1]
+    found.tables.update(records.tables[code] for code in np.unique(table).tolist())
+    if not options.images:
+        return
+    skip = np.maximum(records.column("SyskeyLen")[rows], 0)
+    is_unified = np.isin(records.io[rows], UNIFIED)
+    is_short = (stop - start < records.length[rows]) & ~is_unified
+    orders: tuple[Order, ...] = ("little", "big")
+    for (at, order), prefix in product(enumerate(orders), (2, 4) if is_unified.any() else (2,)):
+        forms = forms_of(records.io[rows], prefix)
+        cells = walk(records.body, start, stop, order, forms, skip, bare=records.nonstop[rows])
+        valid = ((cells.bad < 0) | is_short)[cells.row] & ~(cells.odd & is_unified[cells.row])
+        np.maximum.at(most[:, at], table[cells.row[valid]], cells.index[valid] + 1)
+    printed = records.lines.fields.get(Role.COLUMN)
+    if printed is not None:
+        of, index = records.lines.record[printed.line], printed.numbers("index")
+        mine = np.isin(of, rows) & (index < 1 << 16)
+        np.maximum.at(most, records.table[of[mine]], index[mine, None] + 1)
+    for code in np.unique(table).tolist():
+        key = (records.tables[code], file)
+        little, big = np.maximum(most[code], found.widths.get(key, (0, 0))).tolist()
+        found.widths[key] = (little, big)
 
 
-def _sections(found: FirstPass, stream: Stream, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
+def _vote(records: TrailRecords, rows: Ints) -> _Vote | None:
+    """Evidence from the bodies of a few records, evenly chosen. For the byte order unified updates may have either
+    length of prefix."""
+    samples = [rows[np.isin(records.io[rows], some)] for some in ((*LISTED, KEYED), UNIFIED)]
+    some = np.sort(np.concatenate([one[:: max(1, -(-len(one) // _SAMPLE))] for one in samples]))
+    if not len(some):
+        return None
+    some = some[records.body_at[some + 1] > records.body_at[some]]
+    is_bare = records.nonstop[some]
+    native = some[~is_bare]
+    skip, io = np.maximum(records.column("SyskeyLen")[native], 0), records.io[native]
+    spans = records.body_at[native], records.body_at[native + 1]
+
+    def fits(order: Order, prefix: int) -> Ints:
+        return fit(records.body, *spans, order, forms_of(io, prefix), skip)
+
+    by_order = [np.maximum(fits(order, 2), fits(order, 4)) for order in ("little", "big")]
+    little, big = _preferences(*by_order)
+    order: Order | None = None if little == big else "little" if little > big else "big"
+    if order is not None:
+        evidence = f"{len(native)} sampled bodies: {little} fit their columns better little-endian, {big} big-endian."
+    elif is_bare.any():
+        evidence = f"{plural(int(is_bare.sum()), 'record')} from a NonStop, which writes big-endian."
+        order = "big"
+    else:
+        shows = f"None of {len(native)} sampled bodies shows whether it is little-endian or big-endian."
+        evidence = shows if len(native) else "No record has a body."
+    is_unified = np.isin(io, UNIFIED)
+    two, four = _preferences(*(fits(order or "little", prefix)[is_unified] for prefix in (2, 4)))
+    wide = None if two == four else 2 if two > four else 4
+    counts = f"{np.count_nonzero(is_unified)} sampled unified updates: {two} fit their columns better with 2 bytes"
+    return _Vote(len(some), order, evidence, wide, f"{counts}, {four} with 4.")
+
+
+def _preferences(one: Ints, other: Ints) -> tuple[int, int]:
+    """How many bodies fit better in one way, and how many in the other."""
+    return int(np.count_nonzero(one > other)), int(np.count_nonzero(other > one))
+
+
+# --- trail files ------------------------------------------------------------------------------------------------------
+
+_NUMBER: Final = re.compile(r"[0-9]+$")
+_LONG, _SHORT = 9, 6  # digits of a trail file's number, since 12.3 and before
+
+
+def split_path(path: str) -> tuple[str, int | None]:
+    """The path without the trail file's number, and the number: the last nine or six digits of the name, or all of
+    them. None if the name does not end with a digit."""
+    found = _NUMBER.search(last_part(path))
+    if found is None:
+        return path, None
+    digits = found[0]
+    size = next((size for size in (_LONG, _SHORT) if len(digits) >= size), len(digits))
+    return path[: len(path) - size], int(digits[-size:])
+
+
+def _sections(
+    found: FirstPass, stream: Stream, window: TextWindow, file: Ints, headers: Mapping[int, Mapping[str, str]]
+) -> None:
+    """``headers``: the fields of the file headers of a window, by the number of the record."""
     records, chosen, base = window.records, window.chosen, window.base
     end = base + int(window.end[-1])
     marks: dict[int, Section] = {at: Section(at, stream.file_at(at)) for at in stream.starts[:-1] if base <= at < end}
@@ -322,7 +449,7 @@ def _sections(found: FirstPass, stream: Stream, window: TextWindow, file: Ints, 
         if number:
             found.sections.append(marks[edges[number - 1]])
         if high > low:
-            _extend(found.sections[-1], records, window.facts, chosen[low:high])
+            _extend(found.sections[-1], records, chosen[low:high])
 
 
 def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
@@ -330,7 +457,7 @@ def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
     records, lines = window.records, window.records.lines
     notes = np.flatnonzero((lines.role == Role.NOTE) & (lines.at[:-1] < window.end[-1]))
     matched = pc.extract_regex(lines.texts(notes), _TRAIL)
-    for row in np.flatnonzero(matched.is_valid().to_numpy(zero_copy_only=False)).tolist():
+    for row in np.flatnonzero(as_array(matched.is_valid())).tolist():
         name = matched.field("shown")[row].as_py() or matched.field("opened")[row].as_py()
         yield int(lines.at[notes[row]]), text_of(name.strip(b" '\""))
     for record, name in records.trail.items():
@@ -338,133 +465,23 @@ def _named_trails(window: TextWindow) -> Iterator[tuple[int, str]]:
             yield int(records.start[record]), name
 
 
-def _extend(section: Section, records: TrailRecords, facts: RecordFacts, some: Ints) -> None:
+def _extend(section: Section, records: TrailRecords, some: Ints) -> None:
     """Adds records to a section."""
     section.count += len(some)
-    there = some[records.rba[some] != MISSING]
-    if len(there):
-        low, high = int(records.rba[there].min()), int(records.rba[there].max())
+    known = records.rba[some][records.rba[some] != MISSING]
+    if len(known):
+        low = int(known.min())
         section.lowest = low if section.lowest == MISSING else min(section.lowest, low)
-        section.highest = max(section.highest, high)
+        section.highest = max(section.highest, int(known.max()))
     section.is_rising &= section.header is None or bool((records.shape[some] != FILE_HEADER).sum() >= len(some) - 1)
     rows = some[(records.shape[some] == RECORD) & (records.rba[some] > 0)]
     if not len(rows):
         return
-    rba = records.rba[rows]
-    before = np.append(section.last, rba[:-1])
-    section.is_rising &= bool(((rba > before) | facts.twin[rows]).all())
+    rba, total = records.rba[rows], int(records.total[rows[-1]])
+    section.is_rising &= bool(((rba > np.append(section.last, rba[:-1])) | records.twin[rows]).all())
     section.first = int(rba[0]) if section.first == MISSING else section.first
     section.last = int(rba[-1])
-    total = int(records.total[rows[-1]])
     section.next = MISSING if total == MISSING else section.last + total
-
-
-def _times(found: FirstPass, window: TextWindow, file: Ints, headers: FileHeaders) -> None:
-    records, chosen = window.records, window.chosen
-    julian = records.julian.copy()
-    for record, fields in headers.items():
-        if julian[record] == MISSING:
-            created = from_iso(fields.get("CreationTime"))
-            julian[record] = MISSING if created is None else created
-    for one in np.unique(file[chosen]).tolist():
-        mine = chosen[file[chosen] == one]
-        shown = shown_offsets(window.base + records.start[mine], records.moment[mine], julian[mine])
-        _add_shown(found.shown.setdefault(one, []), shown)
-        unzoned = (records.moment[mine] != MISSING) & (records.julian[mine] == MISSING)
-        found.unzoned[one] += int(np.count_nonzero(unzoned))
-
-
-def _add_shown(known: list[ZoneOffsetSpan], more: Sequence[ZoneOffsetSpan]) -> None:
-    """Adds ranges of zones that follow; one that continues the last one is the same range."""
-    for one in more:
-        if known and known[-1].offset == one.offset:
-            known[-1] = ZoneOffsetSpan(known[-1].first, one.last, one.offset)
-        else:
-            known.append(one)
-
-
-def forms_of(io: Ints, prefix: int | Ints) -> Ints:
-    """The layouts of the data of records of some types: values of :class:`BodyLayout`."""
-    forms = np.full(len(io), int(BodyLayout.OPAQUE), dtype=np.int64)
-    forms[np.isin(io, LISTED)] = BodyLayout.COLUMNS
-    forms[io == KEYED] = BodyLayout.KEYED
-    unified = np.where(np.asarray(prefix) == 4, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2)
-    return np.where(np.isin(io, UNIFIED), unified, forms)
-
-
-def _vote(records: TrailRecords, facts: RecordFacts, rows: Ints) -> _Vote | None:
-    """Evidence from the bodies of a few records, evenly chosen."""
-    unified, listed = (rows[np.isin(facts.io[rows], some)] for some in (UNIFIED, (*LISTED, KEYED)))
-    listed, unified = (
-        listed[:: max(1, -(-len(listed) // _SAMPLE))],
-        unified[:: max(1, -(-len(unified) // _UNIFIED_SAMPLE))],
-    )
-    index = np.sort(np.concatenate([listed, unified]))
-    if not len(index):
-        return None
-    index = index[records.body_at[index + 1] > records.body_at[index]]
-    nonstop = facts.nonstop[index]
-    forms = forms_of(facts.io[index], 2)
-    skip = np.maximum(records.column("SyskeyLen")[index], 0)
-    start, stop = records.body_at[index], records.body_at[index + 1]
-    order, evidence = detect_order(records.body, np.where(nonstop, -1, start), stop, forms, skip)
-    two = np.isin(facts.io[index], UNIFIED) & ~nonstop
-    form, of_prefix = detect_unified(records.body, start[two], stop[two], order or "little", skip[two])
-    if order is None and nonstop.any():
-        order, evidence = "big", f"{plural(int(nonstop.sum()), 'record')} from a NonStop, which writes big-endian."
-    return _Vote(
-        len(index), order, evidence, None if form is None else 4 if form is BodyLayout.UNIFIED_4 else 2, of_prefix
-    )
-
-
-# --- the plan ---------------------------------------------------------------------------------------------------------
-
-
-def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
-    """The state of each split; sets ``plan.shared``, adds rows to ``plan.detected`` and facts to ``plan.facts``."""
-    found: list[FirstPass] = [scan.found for scan in scans]
-    sections = _merged(one for some in found for one in some.sections)
-    files = trail_files(sections, options.trail_sequence)
-    beside = options.side_definitions()
-    at = np.array([one.at for one in sections], np.int64)
-    shared = TrailContext(
-        options, at, files, sections, _bodies(plan, found, options), _shown(found), Lookup([], [], []), at[:0], at[:0]
-    )
-    plan.shared = shared
-    _sides(plan, found)
-    _zones(plan, found, shared.shown, options)
-    texts = [
-        replace(one, trail=files[shared.file_of(one.at)], file_name=plan.files[one.file_index].path)
-        for some in found
-        for one in some.metadata
-    ]
-    versions, in_force, places = build_versions(texts, beside)
-    shared.lookup = Lookup(versions, in_force, places)
-    if versions:
-        of_records = sum(version.origin == "record" for version in versions)
-        evidence = (
-            f"{plural(of_records, 'table version')} of Metadata records, "
-            f"{len(versions) - of_records} of the option definitions"
-        )
-        plan.detected.append(detected_row("definitions", "known", evidence, bool(beside)))
-    starts = np.array(Stream(plan.files).starts)
-    done: set[int] = set()
-    for some in found:
-        for one in (border.open for border in some.borders.values()):
-            if id(one) not in done:
-                done.add(id(one))
-                one.first = _location(shared, starts, plan, *map(int, one.first.split()))
-    last = next((one.open for one in reversed(found) if one.sections), None)
-    _facts(plan, found, sections, files, last)
-    return [TrailState(some.borders, frozenset(some.tables)) for some in found]
-
-
-def _location(shared: TrailContext, starts: Ints, plan: Plan, place: int, rba: int) -> str:
-    """The name of a record: its position, else its location in the capture."""
-    if rba != MISSING and place not in shared.second:
-        return position_text(shared.files[shared.file_of(place)].shown, rba)
-    index = int(np.searchsorted(starts, place, side="right")) - 1
-    return f"{index}:{place - int(starts[index])}"
 
 
 def _merged(sections: Iterable[Section]) -> list[Section]:
@@ -482,6 +499,168 @@ def _merged(sections: Iterable[Section]) -> list[Section]:
     return out
 
 
+def trail_files(sections: Sequence[Section], first: int | None) -> list[TrailFile]:
+    """The trail file of each section, in the order of the stream. ``first``: number of the first trail file with an
+    unknown number; None: such files have no number."""
+    out: list[TrailFile] = []
+    unknown, header = -1, None
+    now: TrailFile | None = None
+    last: Section | None = None  # the latest one with records
+    for one in sections:
+        is_named = one.sequence is not None or one.name is not None
+        if now is not None and (not one.is_new or (not is_named and _is_continued(now, one, last, header))):
+            pass
+        elif one.sequence is not None:
+            trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
+            now = TrailFile(trail, one.sequence, one.sequence, one.name)
+        elif one.name is not None:
+            now = TrailFile(one.name, 0, 0, one.name)
+        elif now is not None and now.name and one.header and last is not None and last.file == one.file:
+            stem, number = split_path(now.name)  # the file that follows in the trail
+            name = None if number is None else f"{stem}{number + 1:0{len(now.name) - len(stem)}d}"
+            following = now.order + 1 if number is None else number + 1
+            now = TrailFile(now.trail, following, 0 if number is None else following, name)
+        else:
+            unknown += 1
+            number = 0 if first is None else first + unknown
+            now = TrailFile("", unknown if first is None else number, number)
+        header = one.header or header
+        if one.first != MISSING or one.header is not None:
+            last = one
+        out.append(now)
+    return out
+
+
+def _is_continued(now: TrailFile, one: Section, last: Section | None, header: str | None) -> bool:
+    """Whether a section without a name is of the trail file before it: the same header again, or the next records."""
+    if last is not None and last.file == one.file:
+        return one.header is None or one.header == header
+    if one.header is not None or last is None or last.last == MISSING or one.first <= last.last:
+        return False
+    return one.first == last.next or (now.name is None and last.next == MISSING)
+
+
+# --- zones ------------------------------------------------------------------------------------------------------------
+
+_MINUTE: Final = 60_000_000
+_QUARTER: Final = 15 * _MINUTE
+_FURTHEST: Final = 26 * 60 * _MINUTE
+
+
+def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[ZoneOffsetSpan]:
+    """The UTC offsets from records with both a printed time and UTC, in order (``start`` ascends). An offset is a whole
+    number of quarters of an hour, within a minute; other differences are ignored.
+    """
+    both = np.flatnonzero((moment != MISSING) & (julian != MISSING))
+    raw = moment[both] - julian[both]
+    offset = (raw + _QUARTER // 2) // _QUARTER * _QUARTER
+    good = (np.abs(raw - offset) < _MINUTE) & (np.abs(offset) <= _FURTHEST)
+    both, offset = both[good], offset[good]
+    first, last = (np.flatnonzero(np.diff(offset, **ends)) for ends in ({"prepend": MISSING}, {"append": MISSING}))
+    spans = zip(start[both[first]].tolist(), start[both[last]].tolist(), offset[first].tolist(), strict=True)
+    return [ZoneOffsetSpan(*one) for one in spans]
+
+
+def _add_shown(known: list[ZoneOffsetSpan], more: Sequence[ZoneOffsetSpan]) -> None:
+    """Adds ranges of zones that follow; one that continues the last one is the same range."""
+    for one in more:
+        if known and known[-1].offset == one.offset:
+            known[-1] = known[-1]._replace(last=one.last)
+        else:
+            known.append(one)
+
+
+def nearest_offsets(start: Ints, shown: Sequence[ZoneOffsetSpan]) -> Ints:
+    """The offset that the nearest record to each byte shows; there must be one."""
+    halfway = [(one.last + other.first) // 2 for one, other in pairwise(shown)]
+    found: Ints = np.array([one.offset for one in shown])[np.searchsorted(halfway, start)]
+    return found
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+_OF_OTHERS: Final = " The one of the capture's other files is used."
+_UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
+_NO_ZONE: Final = (
+    "printed times have no zone, and no header token shows one (HEADERTOKEN DETAIL); give it with the option time_zone"
+)
+
+
+def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
+    """The state of each split; sets ``plan.shared``, adds rows to ``plan.detected`` and facts to ``plan.facts``."""
+    found: list[FirstPass] = [scan.found for scan in scans]
+    sections = _merged(one for some in found for one in some.sections)
+    files = trail_files(sections, options.trail_sequence)
+    at, none = np.array([one.at for one in sections], np.int64), np.zeros(0, np.int64)
+    shown: dict[int, list[ZoneOffsetSpan]] = {}
+    for some in found:
+        for index, spans in some.shown.items():
+            _add_shown(shown.setdefault(index, []), spans)
+    bodies, starts = _bodies(plan, found, options), np.array(Stream(plan.files).starts)
+    shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none)
+    plan.shared = shared
+    for index, entry in enumerate(plan.files):
+        count = sum(one.sideless[index] for one in found)
+        if count:
+            evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
+            plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
+    _zones(plan, found, shown, options)
+    texts = (
+        replace(one, trail=files[shared.file_of(one.at)], file_name=plan.files[one.file_index].path)
+        for some in found
+        for one in some.metadata
+    )
+    inferred = _definitions(plan, found, Lookup(texts, options.side_definitions()))
+    positions = [
+        position_text(file.shown, rba)
+        for one, file in zip(sections, files, strict=True)
+        for rba in (one.lowest, one.highest)
+        if rba != MISSING
+    ]
+    csn = [one.csn for one in found if one.csn is not None]
+    still_open = next((one.open for one in reversed(found) if one.sections), None)
+    plan.facts |= {
+        "table_versions": len(shared.versions),
+        "open_transactions": int(still_open is not None),
+        "first_position": min(positions, default=None),
+        "last_position": max(positions, default=None),
+        "first_csn": csn[0][0] if csn else None,
+        "last_csn": csn[-1][1] if csn else None,
+        "fragments": sum(one.continued for one in found),
+        "undo_records": sum(one.undoing for one in found),
+    }
+    names = sorted({one.name for one in files if one.name})
+    is_known = any(one.shown for one in files)
+    value = ", ".join(names) if names else "numbered by an option" if is_known else "unknown"
+    evidence = "as Logdump's text or file headers name them" if names else "the text does not name a trail file"
+    plan.detected.append(detected_row("trail_sequence", value[:200], evidence, not names and is_known))
+    plan.detected += inferred
+    return [TrailState(some.borders, frozenset(some.tables)) for some in found]
+
+
+def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list[dict[str, Any]]:
+    """The versions of tables; those without a definition have columns by their index, which a row for ``detected``
+    says."""
+    plan.shared.lookup, count = lookup, len(lookup.versions)
+    if count:
+        of_records = sum(version.origin == RECORD_VERSION for version in lookup.versions)
+        evidence = f"{plural(of_records, 'table version')} of Metadata records, "
+        evidence += f"{count - of_records} of the option definitions"
+        plan.detected.append(detected_row("definitions", "known", evidence, bool(plan.shared.options.definitions)))
+    names = sorted({name for some in found for name in some.tables if not lookup.defined(name)})
+    if not names:
+        return []
+    widths = dict.fromkeys(names, 0)
+    for some in found:
+        for (name, file), either in some.widths.items():
+            if name in widths:
+                widths[name] = max(widths[name], either[plan.shared.bodies[file].order == "big"])
+    lookup.infer(widths)
+    evidence = f"{plural(len(names), 'table')} without a definition: columns are named by their index, c0, c1 …"
+    evidence += " and value types are inferred from the bytes; give a DEFGEN file with the option definitions"
+    return [detected_row("definitions", "inferred", evidence, False)]
+
+
 def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bodies]:
     """Byte order of bodies, and the prefix of unified updates, by file."""
     votes: dict[int, _Vote] = {}
@@ -493,58 +672,28 @@ def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bo
     order = next((one.order for one in votes.values() if one.order is not None), None)
     out = []
     for index, entry in enumerate(plan.files):
-        vote = votes.get(index)
-        mine = vote.order if vote is not None else None
-        is_known = options.byte_order is not None or order is not None or vote is None
-        chosen = cast("Order", options.byte_order or mine or order or "little")
-        wide = vote.prefix if vote is not None else None
-        out.append(Bodies(chosen, is_known, options.prefix or wide or prefix))
-        if vote is not None and options.byte_order is None:
-            evidence = vote.order_evidence + ("" if mine else _OF_OTHERS if is_known else _UNKNOWN_ORDER)
-            value = chosen if is_known else "unknown"
-            plan.detected.append(detected_row("byte_order", value, evidence, False, entry.path))
+        vote = votes.get(index, _Vote(0, None, "", None, ""))
+        is_known = options.byte_order is not None or order is not None or index not in votes
+        chosen = options.byte_order or vote.order or order or "little"
+        out.append(Bodies(chosen, is_known, options.prefix or vote.prefix or prefix))
+        if index in votes and options.byte_order is None:
+            evidence = vote.order_evidence + ("" if vote.order else _OF_OTHERS if is_known else _UNKNOWN_ORDER)
+            shown = chosen if is_known else "unknown"
+            plan.detected.append(detected_row("byte_order", shown, evidence, False, entry.path))
         nonstop = sum(one.nonstop[index] for one in found)
         if nonstop and options.null_indicators is None:
             evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
-            plan.detected.append(detected_row("null_indicators", _OF_NONSTOP, evidence, False, entry.path))
-        if vote is not None and wide is not None and options.prefix is None:
-            row = detected_row("unified_prefix", str(wide), vote.prefix_evidence, False, entry.path)
+            value = "every column; of a NonStop, none"
+            plan.detected.append(detected_row("null_indicators", value, evidence, False, entry.path))
+        if vote.prefix and options.prefix is None:
+            row = detected_row("unified_prefix", str(vote.prefix), vote.prefix_evidence, False, entry.path)
             plan.detected.append(row)
     indicators = None if options.null_indicators is None else "every column" if options.null_indicators else "none"
-    for setting, given in (
-        ("byte_order", options.byte_order),
-        ("null_indicators", indicators),
-        ("unified_prefix", options.prefix),
-    ):
-        if given is not None:
-            plan.detected.append(detected_row(setting, str(given), "given as an option", True))
+    given = {"byte_order": options.byte_order, "null_indicators": indicators, "unified_prefix": options.prefix}
+    for setting, value_ in given.items():
+        if value_ is not None:
+            plan.detected.append(detected_row(setting, str(value_), "given as an option", True))
     return out
-
-
-_OF_NONSTOP: Final = "every column; of a NonStop, none"
-_OF_OTHERS: Final = " The one of the capture's other files is used."
-_UNKNOWN_ORDER: Final = " No values are decoded; give it with the option byte_order."
-_NO_ZONE: Final = (
-    "printed times have no zone, and no header token shows one (HEADERTOKEN DETAIL); give it with the option time_zone"
-)
-
-
-def _sides(plan: Plan, found: Sequence[FirstPass]) -> None:
-    """The assumed image of updates whose text does not state it, by file."""
-    for index, entry in enumerate(plan.files):
-        count = sum(one.sideless[index] for one in found)
-        if count:
-            evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
-            plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
-
-
-def _shown(found: Sequence[FirstPass]) -> dict[int, list[ZoneOffsetSpan]]:
-    """The zones that records show, by file."""
-    shown: dict[int, list[ZoneOffsetSpan]] = {}
-    for one in found:
-        for index, some in one.shown.items():
-            _add_shown(shown.setdefault(index, []), some)
-    return shown
 
 
 def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, list[ZoneOffsetSpan]], options: Options) -> None:
@@ -568,38 +717,7 @@ def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, list[Zone
         plan.facts["changed_at"] = f"null in {plural(without, 'file')}: {_NO_ZONE}"
 
 
-def _facts(
-    plan: Plan,
-    found: Sequence[FirstPass],
-    sections: Sequence[Section],
-    files: Sequence[TrailFile],
-    still_open: Open | None,
-) -> None:
-    positions = [
-        position_text(file.shown, rba)
-        for one, file in zip(sections, files, strict=True)
-        for rba in (one.lowest, one.highest)
-        if rba != MISSING
-    ]
-    csn = [one.csn for one in found if one.csn is not None]
-    plan.facts |= {
-        "table_versions": len(plan.shared.versions),
-        "open_transactions": int(still_open is not None),
-        "first_position": min(positions, default=None),
-        "last_position": max(positions, default=None),
-        "first_csn": csn[0][0] if csn else None,
-        "last_csn": csn[-1][1] if csn else None,
-        "fragments": sum(one.continued for one in found),
-        "undo_records": sum(one.undoing for one in found),
-    }
-    names = sorted({one.name for one in files if one.name})
-    is_known = any(one.shown for one in files)
-    value = ", ".join(names) if names else "numbered by an option" if is_known else "unknown"
-    evidence = "as Logdump's text or file headers name them" if names else "the text does not name a trail file"
-    plan.detected.append(detected_row("trail_sequence", value[:200], evidence, not names and is_known))
-
-
-# --- what needs a second look -----------------------------------------------------------------------------------------
+# --- records with one position ----------------------------------------------------------------------------------------
 
 Range = tuple[int, int]
 """Bytes of the stream that a split has."""
@@ -628,10 +746,10 @@ def repeated_sections(shared: TrailContext) -> Ints:
 
 def fingerprints(
     files: list[FileEntry], reading: RecordSettings, shared: TrailContext, sections: Ints, given: Range
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """The records of some sections in a split: start in the stream, section, RBA, and a hash of the text without white
-    space, which is equal for two prints of one record."""
-    out: list[list[int]] = [[], [], [], []]
+) -> Ints:
+    """The records of some sections in a split, as rows [n, 4]: start in the stream, section, RBA, and a hash of the
+    text without white space, which is equal for two prints of one record."""
+    out: list[tuple[int, int, int, int]] = []
     with Stream(files) as stream:
         for window in windows(stream, *given, reading, heads=True):
             records, rows = window.records, window.chosen
@@ -642,22 +760,22 @@ def fingerprints(
             for row, at, of in zip(rows[some].tolist(), place[some].tolist(), section[some].tolist(), strict=True):
                 text = window.buffer[records.start[row] : records.stop[row]].tobytes().translate(None, b" \t\r\n")
                 mark = int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
-                for into, value in zip(out, (at, of, int(records.rba[row]), mark), strict=True):
-                    into.append(value)
-    starts, owners, rbas, marks = (np.array(one, np.int64) for one in out)
-    return starts, owners, rbas, marks
+                out.append((at, of, int(records.rba[row]), mark))
+    return np.array(out, np.int64).reshape(-1, 4)
 
 
-def note_repeats(shared: TrailContext, found: Iterable[tuple[Ints, Ints, Ints, Ints]]) -> None:
+def note_repeats(shared: TrailContext, found: Iterable[Ints]) -> None:
     """Sets ``repeated`` and ``second`` of what all splits share, from :func:`fingerprints` of all of them."""
-    place, section, rba, mark = (np.concatenate(one) for one in zip(*found, strict=True))
+    place, section, rba, mark = np.concatenate([*found]).T
     files = {file: number for number, file in enumerate(dict.fromkeys(shared.files))}
     file = np.array([files[one] for one in shared.files])[section]
-    order = np.lexsort([place, mark, rba, file])
-    same = (file[order][1:] == file[order][:-1]) & (rba[order][1:] == rba[order][:-1])
-    again = order[1:][same & (mark[order][1:] == mark[order][:-1])]
+
+    def later(rows: Ints, *same: Ints) -> Ints:
+        """Those of some rows that have an equal one before them in the stream."""
+        order = rows[np.lexsort([place[rows], *(one[rows] for one in same)])]
+        is_equal = np.all([one[order][1:] == one[order][:-1] for one in same], axis=0)
+        return order[1:][is_equal]
+
+    again = later(np.arange(len(place)), mark, rba, file)
     shared.repeated = np.sort(place[again])
-    left = np.setdiff1d(np.arange(len(place)), again)
-    order = left[np.lexsort([place[left], rba[left], file[left]])]
-    same = (file[order][1:] == file[order][:-1]) & (rba[order][1:] == rba[order][:-1])
-    shared.second = np.sort(place[order[1:][same]])
+    shared.second = np.sort(place[later(np.setdiff1d(np.arange(len(place)), again), rba, file)])

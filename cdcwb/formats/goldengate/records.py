@@ -5,24 +5,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, bytes_of, slices
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, Order, TrailToken, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.contents import TrailToken, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.layout import (
+    FRAGMENT,
     GHDR,
     GHDR_FIXED,
     GHDR_TIME,
+    HALVES,
+    HEADER,
     IMAGE_LETTERS,
     IO_TYPES,
     JULIAN_EPOCH_US,
+    LOB,
+    METADATA,
+    MISSING,
+    NOT_A_TIME,
+    RESTART_ABEND,
+    RESTART_OK,
+    Order,
     are_before_images,
     io_type_of,
 )
@@ -32,15 +41,24 @@ from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
 
 __all__ = [
-    "FIELD", "FILE_HEADER", "MALFORMED", "NOT_COMPLETE", "NO_COLUMNS", "NO_RECORD", "RECORD", "TOKENS_TRUNCATED",
-    "Columns", "Fault", "Tokens", "TrailRecords", "add_faults", "check_indicator", "decode", "header_numbers",
-    "header_values", "text_of",
+    "ALONE", "CLOSES", "FIELD", "FILE_HEADER", "LOGCSN", "MALFORMED", "NOT_COMPLETE", "NO_RECORD", "RECORD", "ROWID",
+    "TOKENS_TRUNCATED", "TRANID",
+    "Columns", "Fault", "RecordSettings", "Tokens", "TrailRecords", "check_indicator", "decode", "decoded_texts",
+    "header_numbers", "header_values", "text_of", "token_texts",
 ]  # fmt: skip
 
 
 RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
 nor a record line, and a rule alone."""
+
+ALONE: Final = (0, 3)
+"""TransInd of the first record of a transaction."""
+CLOSES: Final = (2, 3)
+"""TransInd of the last record of a transaction."""
+LOGCSN, TRANID, ROWID = 0x4C, 0x36, 0x52
+TOKENS_TRUNCATED: Final = "token area truncated: {} bytes are missing"
+NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 _DIGITS: Final = 18  # of a number at most; an RBA has ten
 _COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
@@ -60,12 +78,19 @@ _FRAGMENT: Final = r"(?i)lob +fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,1
 _NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
 _BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
 _NULL: Final = pa.scalar(None, pa.binary())
-_IO_TIME: Final = "(?i)^IO +Time$"
 _QUARTER_HOUR_US: Final = 15 * 60 * 10**6
 _ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
-_METADATA: Final = 170
 _OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
 _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
+
+
+class RecordSettings(NamedTuple):
+    """The character set of names, and whether every column has a null indicator, or none (as of a NonStop); None: as
+    the records show it. ``raw``: the files are raw trails, not text."""
+
+    charset: str = "utf-8"
+    null_indicators: bool | None = None
+    raw: bool = False
 
 
 class Columns(NamedTuple):
@@ -85,32 +110,26 @@ class Columns(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of records, in order; ``name`` is empty if not printed, ``value`` its printed bytes, ``length`` its
-    complete length, MISSING if not printed."""
+    """The tokens of records, in order; ``name`` is empty if not printed, ``value`` its printed bytes."""
 
     record: Ints
     number: Ints
     name: pa.Array
-    info: Ints
-    length: Ints
     value: pa.Array
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, TrailToken]]) -> Tokens:
         """Those of token areas: record and token."""
-        numbers = np.array([(record, one.id, one.info, one.length) for record, one in rows], np.int64).reshape(-1, 4)
-        record, number, info, length = numbers.T
+        record, number = np.array([(record, one.id) for record, one in rows], np.int64).reshape(-1, 2).T
         values = pa.array([one.value for _, one in rows], pa.binary())
-        return cls(record, number, pa.array([b""] * len(rows), pa.binary()), info, length, values)
+        return cls(record, number, pa.array([b""] * len(rows), pa.binary()), values)
 
     def then(self, other: Tokens) -> Tokens:
         """Both together, in the order of records."""
-        columns = [
-            np.concatenate(both) if isinstance(both[0], np.ndarray) else pa.concat_arrays(both)
-            for both in zip(self, other, strict=True)
-        ]
-        order = np.argsort(columns[0], kind="stable")
-        return Tokens(*(one[order] if isinstance(one, np.ndarray) else one.take(pa.array(order)) for one in columns))
+        record = np.concatenate([self.record, other.record])
+        order = np.argsort(record, kind="stable")
+        names, values = (pa.concat_arrays(both).take(pa.array(order)) for both in zip(self[2:], other[2:], strict=True))
+        return Tokens(record[order], np.concatenate([self.number, other.number])[order], names, values)
 
 
 class Fault(NamedTuple):
@@ -122,7 +141,6 @@ class Fault(NamedTuple):
     field: str | None = None
 
 
-@dataclass(slots=True)
 class TrailRecords:
     """``n`` records in order. Numbers that are not printed are MISSING, texts null.
 
@@ -131,60 +149,53 @@ class TrailRecords:
     * ``line_time``, ``io_time``, ``operation``, ``name``, ``transaction``, ``transaction_number``: texts as printed
     * ``moment``: the printed time (of the record line, else IO Time) in microseconds since 1970 as if its zone were
       UTC; ``julian``: that of the header token, UTC
-    * ``image``: the code of ``A`` or ``B`` of the image line; ``image_trans``: TransInd by the letter at its end
+    * ``image``: the code of ``A`` or ``B`` of the image line; ``image_trans``: TransInd by the letter at its end;
+      ``side``: BeforeAfter of the header, else ``image``
     * ``total``: length of the header token G
     * ``body``: the bytes of the data; those of record k are ``body[body_at[k]:body_at[k + 1]]``
-    * ``tokens``, ``user_tokens``, ``columns``, ``definition`` (the lines of a Metadata record): of the records that
-      have them
+    * ``tokens``, ``user_tokens``, ``columns``, ``definition`` (the lines of a Metadata record), ``trail`` (the trail
+      file that a report names): of the records that have them
     * ``faults``: their problems, in the order of records
     * ``gaps``: why bytes of a raw trail are not a record, by the first of them
+
+    Which belong together, by :meth:`relate`:
+
+    * ``io``: number of the record type, by its header or else by its printed name
+    * ``trans``: TransInd; without a header block, that of the image line
+    * ``member``: in a transaction (or would be, were it known which); ``abort``: RestartAbend
+    * ``goes_on``: Continued is Y
+    * ``half``: an update that may be one of two halves; ``before``: the first of them
+    * ``twin``: the after image of the trail record whose before image is printed above it, with the same RBA
+    * ``fragment``: continues the preceding record
+    * ``table``: index into ``tables``. Guardian file names that differ only in case are one table
+    * ``csn``, ``xid``: values of tokens as text
+    * ``nonstop``: of a NonStop, by a file name such as ``$VOLUME.SUBVOL.FILE``, a line TRANSID or a system key
     """
 
-    lines: Lines
-    start: Ints
-    stop: Ints
-    shape: npt.NDArray[np.int8] = field(init=False)
-    values: Ints = field(init=False)
-    length: Ints = field(init=False)
-    rba: Ints = field(init=False)
-    name_index: Ints = field(init=False)
-    moment: Ints = field(init=False)
-    julian: Ints = field(init=False)
-    image: Ints = field(init=False)
-    image_trans: Ints = field(init=False)
-    total: Ints = field(init=False)
-    line_time: pa.Array = field(init=False)
-    io_time: pa.Array = field(init=False)
-    operation: pa.Array = field(init=False)
-    name: pa.Array = field(init=False)
-    transaction: pa.Array = field(init=False)
-    transaction_number: pa.Array = field(init=False)
-    body: Bytes = field(init=False)
-    body_at: Ints = field(init=False)
-    tokens: Tokens = field(init=False)
-    columns: Columns = field(init=False)
-    user_tokens: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
-    definition: dict[int, str] = field(default_factory=dict)
-    trail: dict[int, str] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-    gaps: dict[int, UnparsedReason] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        count = len(self.start)
+    def __init__(self, lines: Lines, start: Ints, stop: Ints) -> None:
+        count, self.lines, self.start, self.stop = len(start), lines, start, stop
         self.shape, self.values = np.zeros(count, np.int8), np.full((count, len(HEADER)), MISSING)
         self.length, self.rba, self.name_index, self.moment, self.julian = np.full((5, count), MISSING)
         self.image, self.image_trans, self.total = np.full((3, count), MISSING)
         self.line_time = self.io_time = self.operation = self.name = pa.nulls(count, pa.binary())
         self.transaction = self.transaction_number = self.name
-        self.body, self.body_at = self.lines.data[:0], np.zeros(count + 1, np.int64)
-        self.tokens, self.columns = Tokens.of([]), NO_COLUMNS
+        self.body: Bytes = lines.data[:0]
+        self.body_at: Ints = np.zeros(count + 1, np.int64)
+        self.tokens, none = Tokens.of([]), np.zeros(0, np.int64)
+        self.columns = Columns(none, none, none, none, none, none.reshape(0, 2), self.body, none, none)
+        self.user_tokens: dict[int, list[tuple[str, str]]] = {}
+        self.definition: dict[int, str] = {}
+        self.trail: dict[int, str] = {}
+        self.faults: list[Fault] = []
+        self.gaps: dict[int, UnparsedReason] = {}
 
     def __len__(self) -> int:
         return len(self.start)
 
     def column(self, name: str) -> Ints:
         """One number of the header, for all records."""
-        return self.values[:, _NUMBER[name]]
+        found: Ints = self.values[:, _NUMBER[name]]
+        return found
 
     @property
     def side(self) -> Ints:
@@ -197,24 +208,119 @@ class TrailRecords:
         found = self.column("IOType").copy()
         rows = np.flatnonzero(found == MISSING)
         names = self.operation.take(pa.array(rows)).to_pylist()
-        numbers = [None if name is None else io_type_of(text_of(name)) for name in names]
-        found[rows] = [MISSING if one is None else one for one in numbers]
+        known = [None if name is None else io_type_of(text_of(name)) for name in names]
+        found[rows] = [MISSING if one is None else one for one in known]
         return found
 
     def data(self, record: int) -> bytes:
         """The printed bytes of a record's data."""
         return self.body[self.body_at[record] : self.body_at[record + 1]].tobytes()
 
+    def fault(
+        self, chosen: Bools, template: str, *values: Any, name: str | None = None,
+        code: Problem = Problem.HEADER_VALUE, record: Ints | None = None,
+    ) -> None:  # fmt: skip
+        """Adds a problem of each chosen record (or of the ``record`` of each chosen row), with its values."""
+        for one in np.flatnonzero(chosen).tolist():
+            found = (each[one] for each in values)
+            shown = [text_of(each.as_py()) if isinstance(each, pa.Scalar) else each for each in found]
+            self.faults.append(Fault(one if record is None else int(record[one]), code, template.format(*shown), name))
 
-def decode(lines: Lines, is_record: bool = False, heads: bool = False) -> TrailRecords:
-    """The records of some lines. ``is_record``: all of them are one record. ``heads``: without columns, and without the
-    problems of what is printed."""
-    return _RecordDecoder(lines, is_record, heads).records()
+    def relate(self, reading: RecordSettings) -> None:
+        """Finds which records belong together."""
+        is_record = self.shape == RECORD
+        io = self.io = np.where(is_record, self.io_types(), MISSING)
+        self.member = is_record & ~np.isin(io, (METADATA, RESTART_OK, RESTART_ABEND))
+        self.abort = is_record & (io == RESTART_ABEND)
+        trans = np.where(self.member, self.column("TransInd"), MISSING)
+        self.trans = np.where(self.member & (trans == MISSING), self.image_trans, trans)
+        self.goes_on = self.member & (self.column("Continued") == 1)
+        self.half = np.isin(io, HALVES)
+        self.before = self.half & (self.side == ord("B"))
+        names = self.name.dictionary_encode()
+        codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        texts = [one_case(one.decode(reading.charset, "replace")) for one in names.dictionary.to_pylist()]
+        self.tables = list(dict.fromkeys(texts))
+        self.table: Ints = np.array([*map(self.tables.index, texts), MISSING])[codes]
+        self.csn = token_texts(self, LOGCSN, reading.charset)
+        self.xid = pc.coalesce(token_texts(self, TRANID), decoded_texts(self.transaction))
+        if reading.null_indicators is None:
+            named = np.array([*(GUARDIAN.fullmatch(name) is not None for name in self.tables), False])[self.table]
+            self.nonstop = named | (self.column("SyskeyLen") > 0) | as_array(self.transaction.is_valid())
+        else:
+            self.nonstop = np.full(len(io), not reading.null_indicators)
+        self._relate_twins(np.flatnonzero(is_record))
+        self._relate_fragments(np.flatnonzero(self.member))
+
+    def _relate_twins(self, rows: Ints) -> None:
+        """After images that are printed directly below the before image of the same trail record. Both are one record
+        of its transaction: their TransInd is that of both together, and a token below one of them is that of both."""
+        first, second = rows[:-1], rows[1:]
+        same = self.before[first] & self.half[second] & (self.side[second] == ord("A")) & (self.rba[second] > 0)
+        for values in (self.rba, self.moment, self.io, self.table):
+            same &= values[first] == values[second]
+        self.twin = np.zeros(len(self), np.bool_)
+        self.twin[second[same]] = True
+        if not same.any():
+            return
+        first, second = first[same], second[same]
+        alike = (self.trans[first] == self.trans[second]) & (self.trans[first] >= 0)
+        for chosen, parts in ((first[alike], (0, 1, 1, 0)), (second[alike], (1, 1, 2, 2))):
+            self.trans[chosen] = np.array(parts)[self.trans[chosen]]
+        other = np.arange(len(self))
+        other[first], other[second] = second, first
+        self.xid = pc.coalesce(self.xid, self.xid.take(pa.array(other)))
+
+    def _relate_fragments(self, rows: Ints) -> None:
+        """Members that continue the preceding member. One that begins a transaction, or is of another table, continues
+        none, even if the preceding one is marked as continued."""
+        table, follows = self.table[rows], np.append(False, self.goes_on[rows][:-1])[: len(rows)]
+        same = np.ones(len(rows), np.bool_)
+        same[1:] = (table[1:] == table[:-1]) | (table[1:] < 0) | (table[:-1] < 0)
+        continues = np.isin(self.io[rows], (LOB, FRAGMENT)) | (follows & same & ~np.isin(self.trans[rows], ALONE))
+        self.fragment = np.zeros(len(self), np.bool_)
+        self.fragment[rows] = continues
+
+    @property
+    def starts(self) -> Bools:
+        """Whether a record may be the first one of a split, as far as it alone shows: it begins a transaction."""
+        found: Bools = self.member & np.isin(self.trans, ALONE) & ~self.fragment & ~self.twin
+        return found
+
+    @property
+    def closes(self) -> Bools:
+        """Whether no transaction is open after a record."""
+        found: Bools = self.abort | (self.member & np.isin(self.trans, CLOSES))
+        return found
 
 
 def text_of(printed: bytes) -> str:
     """Printed text; bytes that are not UTF-8 are replaced."""
     return printed.decode("utf-8", "replace")
+
+
+def decoded_texts(texts: pa.Array, charset: str = "utf-8") -> pa.Array:
+    """Bytes as text; undecodable bytes become U+FFFD."""
+    if charset.lower().replace("_", "-") in ("utf-8", "utf8", "ascii"):
+        try:
+            return texts.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass
+    return pa.array([None if one is None else one.decode(charset, "replace") for one in texts.to_pylist()], pa.string())
+
+
+def token_texts(records: TrailRecords, number: int, charset: str = "utf-8") -> pa.Array:
+    """The text of a token of each record, up to a zero byte and without blanks at its end; null without one, and if
+    none of it is printed."""
+    tokens = records.tokens
+    rows = np.flatnonzero(tokens.number == number)
+    row = np.full(len(records), -1)
+    row[tokens.record[rows][::-1]] = rows[::-1]
+    values = tokens.value.take(pa.array(row, mask=row < 0))
+    texts = decoded_texts(values, charset)
+    if pc.any(pc.match_substring(texts, "\0")).as_py():
+        texts = pc.replace_substring_regex(texts, r"(?s)\x00.*$", "")
+    return pc.if_else(pc.greater(pc.binary_length(values), 0), pc.ascii_rtrim(texts, " "), pa.scalar(None, pa.string()))
 
 
 def moments(texts: pa.Array) -> Ints:
@@ -240,401 +346,7 @@ def _micros(iso: pa.Array) -> Ints:
         return np.concatenate([_micros(iso[:half]), _micros(iso[half:])]) if half else np.array([NOT_A_TIME])
 
 
-def add_faults(
-    faults: list[Fault], chosen: Bools, template: str, *values: Any, name: str | None = None,
-    code: Problem = Problem.HEADER_VALUE, record: Ints | None = None,
-) -> None:  # fmt: skip
-    """Adds a problem of each chosen record (or of the ``record`` of each chosen row), with its values."""
-    for one in np.flatnonzero(chosen).tolist():
-        found = (each[one] for each in values)
-        shown = [text_of(each.as_py()) if isinstance(each, pa.Scalar) else each for each in found]
-        faults.append(Fault(one if record is None else int(record[one]), code, template.format(*shown), name))
-
-
-class _RecordDecoder:
-    def __init__(self, lines: Lines, is_record: bool, heads: bool) -> None:
-        self.lines, self.is_record, self.heads = lines, is_record, heads
-        self.count = len(lines.begin)
-        self.faults: list[Fault] = []
-        self.fault = partial(add_faults, self.faults)
-
-    def of(self, role: Role) -> tuple[Fields, Ints]:
-        """The fields of a role, and the records of its lines."""
-        found = self.lines.fields[role]
-        return found, self.lines.record[found.line]
-
-    def numbers(self, record: Ints, values: Ints) -> Ints:
-        """The last number of each record."""
-        found = np.full(self.count, MISSING)
-        there = values != MISSING
-        found[record[there]] = values[there]
-        return found
-
-    def texts(self, record: Ints, values: pa.Array) -> pa.Array:
-        """The last text of each record."""
-        row = np.full(self.count, -1)
-        row[record] = np.arange(len(record))
-        return values.take(pa.array(row, mask=row < 0))
-
-    def records(self) -> TrailRecords:
-        start, stop, only_rule = self._bounds()
-        out = TrailRecords(self.lines, start, stop, faults=self.faults)
-        self._lines(out)
-        self._header_block(out)
-        stated, parts = self._header_tokens(out)
-        self._body(out)
-        self._texts(out)
-        self._shapes(out, only_rule)
-        self._tokens(out)
-        header, printed_time = _moments(out.io_time, out.line_time)
-        out.moment = np.where(printed_time != NOT_A_TIME, printed_time, np.where(header != NOT_A_TIME, header, MISSING))
-        if not self.heads:
-            self._columns(out)
-            self._check(out, header, printed_time, stated, parts)
-        self.faults.sort(key=lambda one: one.record)
-        return out
-
-    def _lines(self, out: TrailRecords) -> None:
-        """The record line, and the lines Name, TDR Index, TRANSID and of the image."""
-        line, at = self.of(Role.RECORD)
-        is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
-        rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
-        self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
-        out.rba, out.length = self.numbers(at, rba), self.numbers(at, line.numbers("length"))
-        out.line_time, out.operation = self.texts(at, line["time"]), self.texts(at, line["operation"])
-        name, at = self.of(Role.NAME)
-        out.name, out.name_index[at] = self.texts(at, name["name"]), name.numbers("index")
-        index, at = self.of(Role.TDR_INDEX)
-        out.name_index[at] = index.numbers("index")
-        image, at = self.of(Role.IMAGE)
-        out.image = self.numbers(at, np.where(image.are("image", b"After"), ord("A"), ord("B")))
-        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
-        out.image_trans[at] = np.array(letters, np.int64)[image.code]
-        tmf, at = self.of(Role.TRANSACTION)
-        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
-        out.transaction, out.transaction_number = self.texts(at, tmf["id"]), self.texts(at, number)
-
-    # --- bounds -------------------------------------------------------------------------------------------------------
-
-    def _bounds(self) -> tuple[Ints, Ints, Bools]:
-        """First byte and end of each record, and whether it is only a rule. A record ends with its last line of a known
-        role and the blank lines directly after it."""
-        lines, count = self.lines, self.count
-        role, record = lines.role, lines.record
-        known = np.flatnonzero((record >= 0) & (role > Role.BLANK))
-        last = lines.begin.copy()
-        last[record[known]] = known
-        solid = np.append(np.flatnonzero((role != Role.BLANK) | (record < 0)), len(role))
-        following = solid[np.searchsorted(solid, last + 1)]  # the next line that is not blank
-        outside = np.append(np.flatnonzero(record < 0), len(role))  # lines outside records end a record, too
-        stops = np.minimum(np.append(lines.begin[1:], len(role)), outside[np.searchsorted(outside, last)])
-        others = np.zeros(count, np.bool_)
-        others[record[known[role[known] != Role.RULE]]] = True
-        return lines.at[lines.begin], lines.at[np.minimum(following, stops)], ~others & (not self.is_record)
-
-    # --- header -------------------------------------------------------------------------------------------------------
-
-    def _header_block(self, out: TrailRecords) -> None:
-        """The fields of the header block: for each record the first of each label. Each text of a line is read once."""
-        found, record = self.of(Role.HEADER)
-        codes, code = np.unique(self.lines.code[found.line], return_inverse=True)
-        rest = self.lines.distinct.take(pa.array(codes))
-        entries: dict[str, list[tuple[Ints, Ints, Ints]]] = {}
-        times: list[tuple[Ints, pa.Array]] = []
-        while rest.null_count < len(rest):
-            columns = pc.extract_regex(rest, _FIELD)
-            for name, rows, number, decimal in _fields_of(columns):
-                mine, of = _members(rows, code, len(codes))
-                entries.setdefault(name, []).append((mine, number[of], decimal[of]))
-            is_time = as_array(pc.fill_null(pc.match_substring_regex(columns.field("label"), _IO_TIME), False))
-            mine, of = _members(np.flatnonzero(is_time & printed(columns.field("value"))), code, len(codes))
-            times.append((mine, columns.field("value").take(pa.array(code[mine]))))
-            rest = pc.if_else(pa.array(printed(columns.field("rest"))), columns.field("rest"), _NULL)
-        for name in HEADER:
-            if name in entries:
-                mine, number, decimal = (np.concatenate(one) for one in zip(*entries[name], strict=True))
-                order = np.argsort(mine, kind="stable")
-                self._enter(out, name, record[mine[order]], number[order], decimal[order])
-        for mine, values in reversed(times):
-            out.io_time = pc.coalesce(self.texts(record[mine[::-1]], values[::-1]), out.io_time)
-
-    def _enter(self, out: TrailRecords, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
-        """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
-        are two."""
-        wrong = (decimal != MISSING) & (decimal != values)
-        self.fault(wrong, f"{name} is printed as {{}} and as x{{:02x}}", decimal, values, name=name, record=record)
-        there = values != MISSING
-        record, values = record[there], values[there]
-        column = out.values[:, _NUMBER[name]]
-        column[record[::-1]] = values[::-1]
-        first = column[record]
-        said = f"{name} is printed as {{}}, then as {{}}"
-        self.fault(first != values, said, first, values, name=name, record=record)
-
-    def _header_tokens(self, out: TrailRecords) -> tuple[dict[str, Ints], dict[str, Ints]]:
-        """The numbers that header tokens state, which fill those that are not printed; and their lengths. MISSING for
-        records without them."""
-        lines, (tokens, record) = self.lines, self.of(Role.HEADER_TOKEN)
-        number, length = tokens["number"].to_numpy(), tokens.numbers("length")
-        parts = {}
-        for letter in "GHDTUZ":
-            mine = number == ord(letter)
-            parts[letter] = np.full(self.count, MISSING)
-            parts[letter][record[mine][::-1]] = length[mine][::-1]
-        out.total = parts["G"]
-        owner = lines.owners(Role.HEADER_TOKEN)
-        is_h = np.zeros(len(lines.role), np.bool_)
-        is_h[tokens.line[number == ord("H")]] = True
-        of = np.where((owner >= 0) & is_h[owner], lines.record, -1)
-        ghdr, at = lines.bytes_of(of, self.count, Role.HEADER_TOKEN_HEX)
-        rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
-        _, out.julian[rows], found = header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
-        stated = {}
-        has_index = out.column("TDR index") != MISSING
-        for name, values in found.items():
-            stated[name] = np.full(self.count, MISSING)
-            stated[name][rows] = values
-            column = out.values[:, _NUMBER[name]]
-            fills = (column == MISSING) & ~(has_index & (name == "AuditRBA"))
-            column[fills] = stated[name][fills]
-        return stated, parts
-
-    # --- data ---------------------------------------------------------------------------------------------------------
-
-    def _body(self, out: TrailRecords) -> None:
-        """The data: hex below the record, else of a file header its groups and tokens."""
-        lines = self.lines
-        out.body, out.body_at = lines.bytes_of(lines.record, self.count, Role.BODY)
-        groups = {int(record) for record in self.of(Role.GROUP)[1]}
-        if not groups:
-            return
-        data, at = lines.bytes_of(lines.owners(Role.GROUP, Role.GROUP_TOKEN), len(lines.role), Role.GROUP_HEX)
-        pieces = [out.data(record) for record in range(self.count)]
-        made = {record: bytearray() for record in groups if not pieces[record]}
-        is_whole = False  # the hex of a group has its tokens, too
-        for line, head in sorted([*self._token_heads(Role.GROUP), *self._token_heads(Role.GROUP_TOKEN)]):
-            content: bytes = data[at[line] : at[line + 1]].tobytes()
-            if lines.role[line] == Role.GROUP:
-                is_whole = bool(content)
-                content = content or head
-            else:
-                content = b"" if is_whole else head + content
-            made.get(int(lines.record[line]), bytearray()).extend(content)
-        for record, joined in made.items():
-            pieces[record] = bytes(joined)
-        out.body = np.frombuffer(b"".join(pieces), np.uint8)
-        out.body_at = np.append(0, np.cumsum([len(one) for one in pieces]))
-
-    def _token_heads(self, role: Role) -> Iterator[tuple[int, bytes]]:
-        """The number of the line of each token or group, and its first four bytes: id, info and length."""
-        found = self.lines.fields[role]
-        columns = (found.line.tolist(), found["number"].to_pylist(), _info(found).tolist(), found.numbers("length"))
-        for line, number, info, length in zip(*columns, strict=True):
-            yield line, bytes([number & 255, info & 255]) + (int(length) & 0xFFFF).to_bytes(2, "big")
-
-    def _texts(self, out: TrailRecords) -> None:
-        """The lines of definitions, and the trail file that a report names."""
-        lines = self.lines
-        rows = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
-        found: dict[int, list[bytes]] = {}
-        for record, text in zip(lines.record[rows].tolist(), lines.texts(rows).to_pylist(), strict=True):
-            found.setdefault(record, []).append(text)
-        out.definition = {record: text_of(b"\n".join(texts)) for record, texts in found.items()}
-        trail, of = self.of(Role.TRAIL)
-        paths = zip(of.tolist(), trail["trail"].to_pylist(), strict=True)
-        out.trail = {record: text_of(path) for record, path in paths if path}
-
-    def _columns(self, out: TrailRecords) -> None:
-        """The lines of columns, and the bytes below them."""
-        lines, (found, record) = self.lines, self.of(Role.COLUMN)
-        index, index_hex = found.numbers("index"), found.numbers("index_hex", True)
-        sizes, pieces = (found.extracted("rest", one) for one in (_LENGTH, _FRAGMENT))
-        length, length_hex = sizes.numbers("length"), sizes.numbers("hex", True)
-        fragment = np.stack([pieces.numbers(name) for name in ("number", "all")], axis=1)
-        data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
-        start, stop = at[found.line], at[found.line + 1]
-        too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
-        for values, digits, what in ((index, index_hex, "Column"), (length, length_hex, "length of column {0}")):
-            wrong = (digits != MISSING) & (digits != values)
-            said = f"{what} is printed as {{1}} and as x{{2:04x}}"
-            self.fault(wrong, said, index, values, digits, record=record)
-            values[wrong] = digits[wrong]
-        said = "Column {}: expected a number and a length below 65536"
-        self.fault(too_large & (stop > start), said, index, record=record)
-        stop = np.where(too_large, start, stop)
-        half_line, _ = self.of(Role.HALF)
-        named = np.full(len(lines.role), -1)
-        named[half_line.line] = np.select(
-            [half_line.are("half", b"Before"), half_line.are("half", b"After")], [1, 2], -1
-        )
-        owner = lines.nearest(named >= 0)[found.line]
-        io, side = out.io_types()[record], out.side[record]
-        before = are_before_images(io, side)
-        half = np.where(owner >= 0, named[owner], np.where(before, 1, 2))
-        half[found.are("kind", b"KeyCol")] = 0
-        out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
-
-    # --- shapes, tokens -----------------------------------------------------------------------------------------------
-
-    def _shapes(self, out: TrailRecords, only_rule: Bools) -> None:
-        lacks = _lacking(out).any(axis=1) | ~(out.values != MISSING).any(axis=1)
-        out.shape[~as_array(out.operation.is_valid()) & lacks] = MALFORMED
-        for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
-            out.shape[_are(texts, word)] = FILE_HEADER
-        out.shape[only_rule] = NO_RECORD
-        self.fault(out.shape == MALFORMED, NOT_COMPLETE, code=Problem.MALFORMED)
-
-    def _tokens(self, out: TrailRecords) -> None:
-        """Tokens of lines ``TokenID`` and of token areas; name-value pairs of user tokens."""
-        owner = self.lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
-        user: dict[int, list[tuple[str, str]]] = {}
-        pairs, at = self.of(Role.USER_PAIR)
-        for record, name, value in zip(at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True):
-            user.setdefault(record, []).append((text_of(name), text_of(value)))
-        rows: list[tuple[int, TrailToken]] = []
-        missing = np.zeros(self.count, np.int64)
-        for record, area in self._areas(owner, Role.GGS, Role.TOKEN_HEX):
-            tokens, missing[record] = walk_tokens(area)
-            rows += [(record, token) for token in tokens]
-        self.fault(missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
-        for record, area in self._areas(owner, Role.USER, Role.USER_TOKEN_HEX):
-            user.setdefault(record, []).extend(user_pairs(area))
-        out.tokens = self._token_lines(owner, Role.TOKEN, Role.TOKEN_HEX)
-        if rows:
-            out.tokens = Tokens.of(rows).then(out.tokens)
-        found = self._token_lines(owner, Role.USER_TOKEN, Role.USER_TOKEN_HEX)
-        for record, name, value in zip(
-            found.record.tolist(), found.name.to_pylist(), found.value.to_pylist(), strict=True
-        ):
-            text = value.rstrip(b"\0")
-            is_area = b"\0" in text or not name
-            user.setdefault(record, []).extend(user_pairs(value) if is_area else [(text_of(name), text_of(text))])
-        out.user_tokens = user
-
-    def _areas(self, owner: Ints, role: Role, below: Role) -> list[tuple[int, bytes]]:
-        """The hex digits directly below a line of a role, by record."""
-        of = np.where((owner >= 0) & (self.lines.role[owner] == role), self.lines.record, -1)
-        data, at = self.lines.bytes_of(of, self.count, below)
-        return [(one, data[at[one] : at[one + 1]].tobytes()) for one in np.flatnonzero(np.diff(at)).tolist()]
-
-    def _token_lines(self, owner: Ints, role: Role, below: Role) -> Tokens:
-        """The tokens of lines of a role."""
-        found, record = self.of(role)
-        data, at = self.lines.bytes_of(owner, len(self.lines.role), below)
-        start, stop, length = at[found.line], at[found.line + 1], found.numbers("length")
-        number, name, have = found["number"].to_numpy(), found["name"], stop - start
-        wrong = np.flatnonzero(have != length)
-        called = {one: text_of(name[one].as_py()) or f"x{number[one]:02x}" for one in wrong.tolist()}
-        said = "token {} truncated: have {} of {} bytes"
-        self.fault(have < length, said, called, have, length, record=record, code=Problem.TRUNCATED)
-        self.fault(have > length, "token {} has length {}, {} bytes are shown", called, length, have, record=record)
-        return Tokens(record, number, name, _info(found), length, slices(data, start, stop))
-
-    # --- checks -------------------------------------------------------------------------------------------------------
-
-    def _check(
-        self, out: TrailRecords, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints]
-    ) -> None:
-        """The problems of records that are not malformed: header, times, header token, data."""
-        good = out.shape <= FILE_HEADER
-        named = good & as_array(out.operation.is_valid())
-        has_values, lacking = (out.values != MISSING).any(axis=1), _lacking(out)
-        self.fault(good & ~named, "record line is missing", code=Problem.TRUNCATED)
-        rows = good & has_values & lacking.any(axis=1)
-        names = (*_BLOCK, "AuditRBA")
-        lacks = {one: ", ".join(names[at] for at in np.flatnonzero(lacking[one])) for one in np.flatnonzero(rows)}
-        self.fault(rows, "header block lacks {}", lacks, code=Problem.TRUNCATED)
-        check_indicator(out, good)
-        rec_length = out.column("RecLength")
-        wrong = good & (rec_length != MISSING) & (out.length != MISSING) & (rec_length != out.length)
-        said = "RecLength is {}, Len of the record line is {}"
-        self.fault(wrong, said, rec_length, out.length, name="RecLength")
-        conflicts = self._conflicts(out, named & (out.column("IOType") != MISSING))
-        self.fault(np.isin(np.arange(self.count), list(conflicts)), "{}", conflicts, name="IOType")
-        has_header, has_line = as_array(out.io_time.is_valid()), as_array(out.line_time.is_valid())
-        for name, texts, has, found in (
-            ("IO Time", out.io_time, has_header, header),
-            ("time of the record line", out.line_time, has_line, line),
-        ):
-            self.fault(good & has & (found == NOT_A_TIME), f"{name} is not a time: {{}}", texts, name=name)
-        wrong = good & (header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)
-        self.fault(wrong, "IO Time is {}, the record line has {}", out.io_time, out.line_time, name="IO Time")
-        for name, there in stated.items():
-            value = out.column(name)
-            wrong = good & (there != MISSING) & (value != MISSING) & (value != there)
-            if name == "AuditPos":
-                wrong &= value & 0xFFFFFFFF != there
-            self.fault(wrong, f"{name} is printed as {{}}, the header token has {{}}", value, there, name=name)
-        shown = np.where(has_header, header, line)
-        zone = shown - out.julian
-        wrong = good & (out.julian != MISSING) & (shown != NOT_A_TIME)
-        wrong &= (zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US)
-        said = "the printed time {} is {:.6f} s after that of the header token, not the offset of any zone"
-        self.fault(wrong, said, pc.coalesce(out.io_time, out.line_time), zone / 10**6)
-        self._lengths(out, good, parts)
-        self._data(out, good)
-        unreadable = [at for at, text in out.definition.items() if "\ufffd" in text]
-        for what, some in (("Name", _undecodable(out.name)), ("definition", unreadable)):
-            self.fault(np.isin(np.arange(self.count), some), f"{what} is not UTF-8", code=Problem.CHARSET)
-
-    def _conflicts(self, out: TrailRecords, some: Bools) -> dict[int, str]:
-        """Record types whose number contradicts their printed name."""
-        rows = np.flatnonzero(some)
-        names = out.operation.take(pa.array(rows)).to_pylist()
-        numbered = zip(rows.tolist(), out.column("IOType")[rows].tolist(), names, strict=True)
-        found = {row: _type_conflict(number, name) for row, number, name in numbered}
-        return {row: said for row, said in found.items() if said is not None}
-
-    def _lengths(self, out: TrailRecords, good: Bools, parts: dict[str, Ints]) -> None:
-        whole, trailer, data = parts["G"], parts["Z"], np.maximum(parts["D"], 0)
-        inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
-        there = good & (whole != MISSING) & (parts["H"] != MISSING)
-        self.fault(there & (whole != inner), "header token G has length {}, its parts make {}", whole, inner)
-        wrong = there & (trailer != MISSING) & (trailer != whole)
-        self.fault(wrong, "record trailer Z has length {}, header token G {}", trailer, whole)
-        wrong = there & (out.length != MISSING) & (data != out.length)
-        self.fault(wrong, "Len is {}, header token D has length {}", out.length, data)
-
-    def _data(self, out: TrailRecords, good: Bools) -> None:
-        """Data that are shown only in part, or longer than they should be."""
-        length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
-        have = np.diff(out.body_at)
-        asked = good & (length != MISSING) & (out.column("IOType") != _METADATA) & ~_are(out.operation, b"Metadata")
-        asked[list(out.definition)] = False
-        self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
-        short = asked & (have < length)
-        if not short.any():
-            return
-        columns = out.columns
-        size, (number, whole, of_before, of_key, total) = columns.stop - columns.start, (
-            np.bincount(columns.record, weights=weights, minlength=self.count).astype(np.int64)
-            for weights in (
-                None, (columns.stop > columns.start) & (columns.stop - columns.start == columns.length),
-                columns.half != 2, columns.half == 0, columns.length + 4,
-            )
-        )  # fmt: skip
-        prefix = length - total - np.maximum(out.column("SyskeyLen"), 0)
-        two = ((of_before > 0) & (of_before < number)) | (of_key > 0)
-        by_columns = (have == 0) & (number > 0) & (whole == number)
-        by_columns &= (prefix == 0) | (two & np.isin(prefix, (2, 4)))
-        short &= ~(by_columns & (out.shape == RECORD))
-        self.fault(short, "body truncated: have {} of {} bytes", have, length, code=Problem.TRUNCATED)
-        of = (columns.number, size, columns.length)
-        wrong = short[columns.record] & (size > 0) & (size < columns.length)
-        said = "column {} truncated: have {} of {} bytes"
-        self.fault(wrong, said, *of, code=Problem.TRUNCATED, record=columns.record)
-
-
-def check_indicator(records: TrailRecords, some: Bools) -> None:
-    """Adds the problem of the first byte of headers."""
-    indicator = records.column("Hdr-Ind")
-    wrong = some & (indicator != MISSING) & (indicator != ord("E"))
-    add_faults(records.faults, wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
-
-
-def _are(texts: pa.Array, word: bytes) -> Bools:
-    """Which texts are this word."""
-    return as_array(pc.fill_null(pc.equal(texts, word), False))
+# --- the header of a record -------------------------------------------------------------------------------------------
 
 
 def header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
@@ -656,40 +368,405 @@ def header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
         chosen = ~is_known & (little | big)
         is_big[chosen] = (big & (~little | (sizes[1] < sizes[0])))[chosen]
         is_known |= chosen
-    metadata = fixed[:, 6] == _METADATA
-    numbers = {}
+    metadata = fixed[:, 6] == METADATA
+    found = {}
     for name, place, size in GHDR:
         there = is_known & (~metadata if name == "AuditRBA" else metadata if name.endswith(" index") else True)
         value = np.where(is_big, number(place, size, True), number(place, size, False))
-        numbers[name] = np.where(there, value, MISSING)
+        found[name] = np.where(there, value, MISSING)
     time = np.where(is_known, np.where(is_big, times[1], times[0]) - JULIAN_EPOCH_US, MISSING)
-    return is_big, time, numbers
+    return is_big, time, found
 
 
 def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     """Byte order (None: unknown), time (microseconds since 1970 UTC) and numbers of a record header."""
     if len(ghdr) < GHDR_FIXED:
         return None, MISSING, {}
-    is_big, time, numbers = header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
+    is_big, time, found = header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
     if time[0] == MISSING:
         return None, MISSING, {}
-    found = {name: int(values[0]) for name, values in numbers.items() if values[0] != MISSING}
-    return "big" if is_big[0] else "little", int(time[0]), found
+    values = {name: int(one[0]) for name, one in found.items() if one[0] != MISSING}
+    return "big" if is_big[0] else "little", int(time[0]), values
 
 
-_NONE: Final = np.zeros(0, np.int64)
-NO_COLUMNS: Final = Columns(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE.reshape(0, 2), np.zeros(0, np.uint8), _NONE, _NONE)
-"""For records without column lines."""
-TOKENS_TRUNCATED: Final = "token area truncated: {} bytes are missing"
-NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
+def check_indicator(records: TrailRecords, some: Bools) -> None:
+    """Adds the problem of the first byte of headers."""
+    indicator = records.column("Hdr-Ind")
+    wrong = some & (indicator != MISSING) & (indicator != ord("E"))
+    records.fault(wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
 
 
-def _members(rows: Ints, code: Ints, count: int) -> tuple[Ints, Ints]:
-    """The lines whose text is one of some rows (codes), and for each the place of its code in ``rows``."""
-    place = np.full(count, -1)
-    place[rows] = np.arange(len(rows))
-    mine = np.flatnonzero(place[code] >= 0)
-    return mine, place[code[mine]]
+# --- lines to records -------------------------------------------------------------------------------------------------
+
+
+def decode(
+    lines: Lines, reading: RecordSettings | None = None, *, is_record: bool = False, heads: bool = False
+) -> TrailRecords:
+    """The records of some lines. ``is_record``: all of them are one record. ``heads``: without columns, and without the
+    problems of what is printed."""
+    return _Decoder(lines, is_record).records(reading or RecordSettings(), heads)
+
+
+class _Decoder:
+    def __init__(self, lines: Lines, is_record: bool) -> None:
+        self.lines, self.is_record = lines, is_record
+        self.count = len(lines.begin)
+        start, stop, self.only_rule = self._bounds()
+        self.out = TrailRecords(lines, start, stop)
+        self.fault = self.out.fault
+
+    def records(self, reading: RecordSettings, heads: bool) -> TrailRecords:
+        out = self.out
+        self._lines()
+        self._header_block()
+        stated, parts = self._header_tokens()
+        self._body()
+        self._texts()
+        lacking = self._shapes()
+        self._tokens()
+        coded = pa.concat_arrays([out.io_time, out.line_time]).dictionary_encode()  # most of the texts are equal
+        codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
+        header, line = np.split(np.append(moments(coded.dictionary), NOT_A_TIME)[codes], 2)
+        out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
+        if not heads:
+            self._columns()
+            self._check(header, line, stated, parts, lacking)
+        out.faults.sort(key=lambda one: one.record)
+        out.relate(reading)
+        return out
+
+    def of(self, role: Role) -> tuple[Fields, Ints]:
+        """The fields of a role, and the records of its lines."""
+        found = self.lines.fields[role]
+        return found, self.lines.record[found.line]
+
+    def numbers(self, record: Ints, values: Ints) -> Ints:
+        """The last number of each record."""
+        found = np.full(self.count, MISSING)
+        there = values != MISSING
+        found[record[there]] = values[there]
+        return found
+
+    def texts(self, record: Ints, values: pa.Array) -> pa.Array:
+        """The last text of each record."""
+        row = np.full(self.count, -1)
+        row[record] = np.arange(len(record))
+        return values.take(pa.array(row, mask=row < 0))
+
+    def differ(self, one: Ints, other: Ints, said: str, some: Bools, name: str | None = None) -> None:
+        """A problem of records that print two different numbers."""
+        self.fault(some & (one != MISSING) & (other != MISSING) & (one != other), said, one, other, name=name)
+
+    def _bounds(self) -> tuple[Ints, Ints, Bools]:
+        """First byte and end of each record, and whether it is only a rule. A record ends with its last line of a known
+        role and the blank lines directly after it."""
+        lines = self.lines
+        role, record = lines.role, lines.record
+        known = np.flatnonzero((record >= 0) & (role > Role.BLANK))
+        last = lines.begin.copy()
+        last[record[known]] = known
+        solid = np.append(np.flatnonzero((role != Role.BLANK) | (record < 0)), len(role))
+        following = solid[np.searchsorted(solid, last + 1)]  # the next line that is not blank
+        outside = np.append(np.flatnonzero(record < 0), len(role))  # lines outside records end a record, too
+        stops = np.minimum(np.append(lines.begin[1:], len(role)), outside[np.searchsorted(outside, last)])
+        others = np.zeros(self.count, np.bool_)
+        others[record[known[role[known] != Role.RULE]]] = True
+        return lines.at[lines.begin], lines.at[np.minimum(following, stops)], ~others & (not self.is_record)
+
+    def _lines(self) -> None:
+        """The record line, and the lines Name, TDR Index, TRANSID, Trail name and of the image."""
+        out, (line, at) = self.out, self.of(Role.RECORD)
+        is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
+        rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
+        self.fault(is_long[line.code], "RBA {} has more than ten digits: no position", line["rba"], record=at)
+        out.rba, out.length = self.numbers(at, rba), self.numbers(at, line.numbers("length"))
+        out.line_time, out.operation = self.texts(at, line["time"]), self.texts(at, line["operation"])
+        name, at = self.of(Role.NAME)
+        out.name, out.name_index[at] = self.texts(at, name["name"]), name.numbers("index")
+        index, at = self.of(Role.TDR_INDEX)
+        out.name_index[at] = index.numbers("index")
+        image, at = self.of(Role.IMAGE)
+        out.image = self.numbers(at, np.where(image.are("image", b"After"), ord("A"), ord("B")))
+        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
+        out.image_trans[at] = np.array(letters, np.int64)[image.code]
+        tmf, at = self.of(Role.TRANSACTION)
+        number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
+        out.transaction, out.transaction_number = self.texts(at, tmf["id"]), self.texts(at, number)
+        trail, at = self.of(Role.TRAIL)
+        paths = zip(at.tolist(), trail["trail"].to_pylist(), strict=True)
+        out.trail = {record: text_of(path) for record, path in paths if path}
+
+    # --- header -------------------------------------------------------------------------------------------------------
+
+    def _header_block(self) -> None:
+        """The fields of the header block: for each record the first of each label. Each text of a line is read once."""
+        found, record = self.of(Role.HEADER)
+        codes, code = np.unique(self.lines.code[found.line], return_inverse=True)
+        rest = self.lines.distinct.take(pa.array(codes))
+        entries: dict[str, list[tuple[Ints, ...]]] = {}
+        while rest.null_count < len(rest):
+            columns = pc.extract_regex(rest, _FIELD)
+            for name, rows, *values in _fields_of(columns):
+                place = np.full(len(codes), -1)
+                place[rows] = np.arange(len(rows))
+                mine = np.flatnonzero(place[code] >= 0)
+                of = place[code[mine]]
+                if name == "IO Time":
+                    texts = columns.field("value").take(pa.array(rows[of][::-1]))
+                    self.out.io_time = pc.coalesce(self.out.io_time, self.texts(record[mine][::-1], texts))
+                else:
+                    entries.setdefault(name, []).append((mine, *(one[of] for one in values)))
+            rest = pc.if_else(pa.array(printed(columns.field("rest"))), columns.field("rest"), _NULL)
+        for name in HEADER:
+            if name in entries:
+                mine, number, decimal = (np.concatenate(one) for one in zip(*entries[name], strict=True))
+                order = np.argsort(mine, kind="stable")
+                self._enter(name, record[mine[order]], number[order], decimal[order])
+
+    def _enter(self, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
+        """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
+        are two."""
+        wrong = (decimal != MISSING) & (decimal != values)
+        self.fault(wrong, f"{name} is printed as {{}} and as x{{:02x}}", decimal, values, name=name, record=record)
+        there = values != MISSING
+        record, values = record[there], values[there]
+        column = self.out.column(name)
+        column[record[::-1]] = values[::-1]
+        first = column[record]
+        self.fault(first != values, f"{name} is printed as {{}}, then as {{}}", first, values, name=name, record=record)
+
+    def _header_tokens(self) -> tuple[dict[str, Ints], dict[str, Ints]]:
+        """The numbers that header tokens state, which fill those that are not printed; and their lengths. MISSING for
+        records without them."""
+        out, lines, (tokens, record) = self.out, self.lines, self.of(Role.HEADER_TOKEN)
+        number, length = tokens["number"].to_numpy(), tokens.numbers("length")
+        parts = {}
+        for letter in "GHDTUZ":
+            mine = number == ord(letter)
+            parts[letter] = self.numbers(record[mine][::-1], length[mine][::-1])
+        out.total = parts["G"]
+        owner = lines.owners(Role.HEADER_TOKEN)
+        is_h = np.isin(owner, tokens.line[number == ord("H")])
+        ghdr, at = lines.bytes_of(np.where(is_h, lines.record, -1), self.count, Role.HEADER_TOKEN_HEX)
+        rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
+        _, out.julian[rows], found = header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        has_index = out.column("TDR index") != MISSING
+        stated = {}
+        for name, values in found.items():
+            stated[name] = self.numbers(rows, values)
+            column = out.column(name)
+            fills = (column == MISSING) & ~(has_index & (name == "AuditRBA"))
+            column[fills] = stated[name][fills]
+        return stated, parts
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def _body(self) -> None:
+        """The data: hex below the record, else of a file header its groups and tokens."""
+        out, lines = self.out, self.lines
+        out.body, out.body_at = lines.bytes_of(lines.record, self.count, Role.BODY)
+        groups = {int(record) for record in self.of(Role.GROUP)[1]}
+        if not groups:
+            return
+        data, at = lines.bytes_of(lines.owners(Role.GROUP, Role.GROUP_TOKEN), len(lines.role), Role.GROUP_HEX)
+        heads: list[tuple[int, bytes]] = []  # the first four bytes of each group and token: id, info and length
+        for role in (Role.GROUP, Role.GROUP_TOKEN):
+            found = lines.fields[role]
+            info = np.maximum(np.maximum(found.numbers("info", True), found.numbers("other_info", True)), 0)
+            columns = (found.line, found["number"].to_numpy(), info, found.numbers("length"))
+            for line, number, one, length in zip(*(column.tolist() for column in columns), strict=True):
+                heads.append((line, bytes([number & 255, one & 255]) + (length & 0xFFFF).to_bytes(2, "big")))
+        bodies = [out.data(record) for record in range(self.count)]
+        made = {record: b"" for record in groups if not bodies[record]}
+        is_whole = False  # the hex of a group has its tokens, too
+        for line, head in sorted(heads):
+            content: bytes = data[at[line] : at[line + 1]].tobytes()
+            if lines.role[line] == Role.GROUP:
+                is_whole = bool(content)
+                content = content or head
+            else:
+                content = b"" if is_whole else head + content
+            record = int(lines.record[line])
+            if record in made:
+                made[record] += content
+        bodies = [made.get(record, body) for record, body in enumerate(bodies)]
+        out.body = np.frombuffer(b"".join(bodies), np.uint8)
+        out.body_at = np.append(0, np.cumsum([len(one) for one in bodies]))
+
+    def _texts(self) -> None:
+        """The lines of definitions."""
+        lines, found = self.lines, dict[int, list[bytes]]()
+        rows = np.flatnonzero((lines.role == Role.TEXT) & (lines.record >= 0))
+        for record, text in zip(lines.record[rows].tolist(), lines.texts(rows).to_pylist(), strict=True):
+            found.setdefault(record, []).append(text)
+        self.out.definition = {record: text_of(b"\n".join(texts)) for record, texts in found.items()}
+
+    def _columns(self) -> None:
+        """The lines of columns, and the bytes below them."""
+        out, lines, (found, record) = self.out, self.lines, self.of(Role.COLUMN)
+        sizes, pieces = (found.extracted("rest", one) for one in (_LENGTH, _FRAGMENT))
+        index, length = found.numbers("index"), sizes.numbers("length")
+        fragment = np.stack([pieces.numbers(name) for name in ("number", "all")], axis=1)
+        data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
+        start, stop = at[found.line], at[found.line + 1]
+        too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
+        for values, digits, what in (
+            (index, found.numbers("index_hex", True), "Column"),
+            (length, sizes.numbers("hex", True), "length of column {0}"),
+        ):
+            wrong = (digits != MISSING) & (digits != values)
+            said = f"{what} is printed as {{1}} and as x{{2:04x}}"
+            self.fault(wrong, said, index, values, digits, record=record)
+            values[wrong] = digits[wrong]
+        said = "Column {}: expected a number and a length below 65536"
+        self.fault(too_large & (stop > start), said, index, record=record)
+        half_line, _ = self.of(Role.HALF)
+        named = np.full(len(lines.role), -1)
+        named[half_line.line[half_line.are("half", b"Before")]] = 1
+        named[half_line.line[half_line.are("half", b"After")]] = 2
+        owner = lines.nearest(named >= 0)[found.line]
+        before = are_before_images(out.io_types()[record], out.side[record])
+        half = np.where(owner >= 0, named[owner], np.where(before, 1, 2))
+        half[found.are("kind", b"KeyCol")] = 0
+        stop = np.where(too_large, start, stop)
+        out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
+
+    def _shapes(self) -> Bools:
+        """The shapes of records; returns which fields of a complete header block each lacks: _BLOCK, and AuditRBA."""
+        out = self.out
+        block = out.values[:, [_NUMBER[name] for name in _BLOCK]] == MISSING
+        rba = (out.column("AuditRBA") == MISSING) & (out.column("TDR index") == MISSING)
+        lacking = np.concatenate([block, rba[:, None]], axis=1)
+        out.shape[~as_array(out.operation.is_valid()) & lacking.any(axis=1)] = MALFORMED
+        for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
+            out.shape[_are(texts, word)] = FILE_HEADER
+        out.shape[self.only_rule] = NO_RECORD
+        self.fault(out.shape == MALFORMED, NOT_COMPLETE, code=Problem.MALFORMED)
+        return lacking
+
+    # --- tokens -------------------------------------------------------------------------------------------------------
+
+    def _tokens(self) -> None:
+        """Tokens of lines ``TokenID`` and of token areas; name-value pairs of user tokens."""
+        owner = self.lines.owners(Role.GGS, Role.TOKEN, Role.USER, Role.USER_TOKEN)
+        user, (pairs, at) = self.out.user_tokens, self.of(Role.USER_PAIR)
+        for record, name, value in zip(at.tolist(), pairs["name"].to_pylist(), pairs["value"].to_pylist(), strict=True):
+            user.setdefault(record, []).append((text_of(name), text_of(value)))
+        rows: list[tuple[int, TrailToken]] = []
+        missing = np.zeros(self.count, np.int64)
+        for record, area in self._areas(owner, Role.GGS, Role.TOKEN_HEX):
+            tokens, missing[record] = walk_tokens(area)
+            rows += [(record, token) for token in tokens]
+        self.fault(missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
+        for record, area in self._areas(owner, Role.USER, Role.USER_TOKEN_HEX):
+            user.setdefault(record, []).extend(user_pairs(area))
+        found = self._token_lines(owner, Role.TOKEN, Role.TOKEN_HEX)
+        self.out.tokens = Tokens.of(rows).then(found) if rows else found
+        found = self._token_lines(owner, Role.USER_TOKEN, Role.USER_TOKEN_HEX)
+        columns = (found.record.tolist(), found.name.to_pylist(), found.value.to_pylist())
+        for record, name, value in zip(*columns, strict=True):
+            text = value.rstrip(b"\0")
+            is_area = b"\0" in text or not name
+            user.setdefault(record, []).extend(user_pairs(value) if is_area else [(text_of(name), text_of(text))])
+
+    def _areas(self, owner: Ints, role: Role, below: Role) -> Iterator[tuple[int, bytes]]:
+        """The hex digits directly below a line of a role, by record."""
+        of = np.where((owner >= 0) & (self.lines.role[owner] == role), self.lines.record, -1)
+        data, at = self.lines.bytes_of(of, self.count, below)
+        return ((one, data[at[one] : at[one + 1]].tobytes()) for one in np.flatnonzero(np.diff(at)).tolist())
+
+    def _token_lines(self, owner: Ints, role: Role, below: Role) -> Tokens:
+        """The tokens of lines of a role."""
+        found, record = self.of(role)
+        data, at = self.lines.bytes_of(owner, len(self.lines.role), below)
+        start, stop, length = at[found.line], at[found.line + 1], found.numbers("length")
+        number, name, have = found["number"].to_numpy(), found["name"], stop - start
+        wrong = np.flatnonzero(have != length).tolist()
+        called = {one: text_of(name[one].as_py()) or f"x{number[one]:02x}" for one in wrong}
+        said = "token {} truncated: have {} of {} bytes"
+        self.fault(have < length, said, called, have, length, record=record, code=Problem.TRUNCATED)
+        self.fault(have > length, "token {} has length {}, {} bytes are shown", called, length, have, record=record)
+        return Tokens(record, number, name, slices(data, start, stop))
+
+    # --- checks -------------------------------------------------------------------------------------------------------
+
+    def _check(self, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints], lacking: Bools) -> None:
+        """The problems of records that are not malformed: header, times, header token, data."""
+        out, good = self.out, self.out.shape <= FILE_HEADER
+        is_named = as_array(out.operation.is_valid())
+        self.fault(good & ~is_named, "record line is missing", code=Problem.TRUNCATED)
+        partial = good & (out.values != MISSING).any(axis=1) & lacking.any(axis=1)
+        names = np.array([*_BLOCK, "AuditRBA"])
+        lacks = {one: ", ".join(names[lacking[one]]) for one in np.flatnonzero(partial)}
+        self.fault(partial, "header block lacks {}", lacks, code=Problem.TRUNCATED)
+        check_indicator(out, good)
+        said = "RecLength is {}, Len of the record line is {}"
+        self.differ(out.column("RecLength"), out.length, said, good, "RecLength")
+        typed = np.flatnonzero(good & is_named & (out.column("IOType") != MISSING))
+        printed_names = out.operation.take(pa.array(typed)).to_pylist()
+        conflicts = map(_type_conflict, out.column("IOType")[typed].tolist(), printed_names)
+        for row, conflict in zip(typed.tolist(), conflicts, strict=True):
+            if conflict is not None:
+                out.faults.append(Fault(row, Problem.HEADER_VALUE, conflict, "IOType"))
+        for name, texts, found in (
+            ("IO Time", out.io_time, header),
+            ("time of the record line", out.line_time, line),
+        ):
+            wrong = good & as_array(texts.is_valid()) & (found == NOT_A_TIME)
+            self.fault(wrong, f"{name} is not a time: {{}}", texts, name=name)
+        wrong = good & (header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)
+        self.fault(wrong, "IO Time is {}, the record line has {}", out.io_time, out.line_time, name="IO Time")
+        for name, there in stated.items():
+            value = out.column(name)
+            there = np.where((name == "AuditPos") & (value & 0xFFFFFFFF == there), value, there)
+            self.differ(value, there, f"{name} is printed as {{}}, the header token has {{}}", good, name)
+        shown = np.where(as_array(out.io_time.is_valid()), header, line)
+        zone = shown - out.julian
+        wrong = good & (out.julian != MISSING) & (shown != NOT_A_TIME)
+        wrong &= (zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US)
+        said = "the printed time {} is {:.6f} s after that of the header token, not the offset of any zone"
+        self.fault(wrong, said, pc.coalesce(out.io_time, out.line_time), zone / 10**6)
+        there = good & (parts["G"] != MISSING) & (parts["H"] != MISSING)
+        inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
+        self.differ(parts["G"], inner, "header token G has length {}, its parts make {}", there)
+        self.differ(parts["Z"], parts["G"], "record trailer Z has length {}, header token G {}", there)
+        self.differ(out.length, np.maximum(parts["D"], 0), "Len is {}, header token D has length {}", there)
+        self._check_data(good)
+        unreadable = [row for row, text in out.definition.items() if "\ufffd" in text]
+        for what, rows in (("Name", _undecodable(out.name)), ("definition", unreadable)):
+            self.fault(np.isin(np.arange(self.count), rows), f"{what} is not UTF-8", code=Problem.CHARSET)
+
+    def _check_data(self, good: Bools) -> None:
+        """Data that are shown only in part, or longer than they should be."""
+        out, columns = self.out, self.out.columns
+        length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
+        have = np.diff(out.body_at)
+        asked = good & (length != MISSING) & (out.column("IOType") != METADATA) & ~_are(out.operation, b"Metadata")
+        asked[list(out.definition)] = False
+        self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
+        short = asked & (have < length)
+        if not short.any():
+            return
+        size = columns.stop - columns.start
+
+        def sums(weights: Any) -> Ints:
+            return np.bincount(columns.record, weights=weights, minlength=self.count).astype(np.int64)
+
+        number, of_before, of_key = sums(None), sums(columns.half != 2), sums(columns.half == 0)
+        prefix = length - sums(columns.length + 4) - np.maximum(out.column("SyskeyLen"), 0)
+        two = ((of_before > 0) & (of_before < number)) | (of_key > 0)
+        by_columns = (have == 0) & (number > 0) & (sums((size > 0) & (size == columns.length)) == number)
+        by_columns &= (prefix == 0) | (two & np.isin(prefix, (2, 4)))
+        short &= ~(by_columns & (out.shape == RECORD))
+        self.fault(short, "body truncated: have {} of {} bytes", have, length, code=Problem.TRUNCATED)
+        wrong = short[columns.record] & (size > 0) & (size < columns.length)
+        said, values = "column {} truncated: have {} of {} bytes", (columns.number, size, columns.length)
+        self.fault(wrong, said, *values, code=Problem.TRUNCATED, record=columns.record)
+
+
+def _are(texts: pa.Array, word: bytes) -> Bools:
+    """Which texts are this word."""
+    return as_array(pc.fill_null(pc.equal(texts, word), False))
 
 
 def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints, Ints]]:
@@ -707,7 +784,10 @@ def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints, Ints]]:
         elif name in _LETTERS:
             heads = [_letter(name, one[:1]) for one in values.take(pa.array(rows)).to_pylist()]
             yield name, rows, np.where(number == MISSING, np.array(heads, np.int64), number), none
-        elif name != "IO Time":
+        elif name == "IO Time":
+            rows = rows[printed(values)[rows]]
+            yield name, rows, rows, rows
+        else:
             plain = decimal[rows]
             yield name, rows, np.where(number == MISSING, plain, number), plain if name in _COUNTS else none
 
@@ -717,26 +797,6 @@ def _letter(name: str, printed_: bytes) -> int:
     if name == "Continued":
         return {b"Y": 1, b"N": 0}.get(printed_, MISSING)
     return MISSING if printed_ in (b"", b".", b"(") else printed_[0]
-
-
-def _moments(*texts: pa.Array) -> list[Ints]:
-    """See :func:`moments`; most of the texts are equal."""
-    coded = pa.concat_arrays(texts).dictionary_encode()
-    found = np.append(moments(coded.dictionary), NOT_A_TIME)
-    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
-    return np.split(found[codes], len(texts))
-
-
-def _info(tokens: Fields) -> Ints:
-    """The info of tokens, in either form of their lines."""
-    return np.maximum(np.maximum(tokens.numbers("info", True), tokens.numbers("other_info", True)), 0)
-
-
-def _lacking(out: TrailRecords) -> Bools:
-    """Which of the fields of a complete header block each record lacks: those of _BLOCK, and AuditRBA."""
-    block = out.values[:, [_NUMBER[name] for name in _BLOCK]] == MISSING
-    rba = (out.column("AuditRBA") == MISSING) & (out.column("TDR index") == MISSING)
-    return np.concatenate([block, rba[:, None]], axis=1)
 
 
 @cache

@@ -18,18 +18,26 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, Order, TrailToken, file_header, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.contents import TrailToken, file_header, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import METADATA, RecordSettings
-from cdcwb.formats.goldengate.layout import BY_INDEX, GHDR_FIXED, HEADER_TOKENS, IO_TYPES
+from cdcwb.formats.goldengate.layout import (
+    BY_INDEX,
+    GHDR_FIXED,
+    HEADER,
+    HEADER_TOKENS,
+    IO_TYPES,
+    METADATA,
+    MISSING,
+    Order,
+)
 from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.plan import Bodies
 from cdcwb.formats.goldengate.records import (
     FILE_HEADER,
     TOKENS_TRUNCATED,
+    RecordSettings,
     Tokens,
     TrailRecords,
-    add_faults,
     check_indicator,
     header_numbers,
 )
@@ -184,7 +192,7 @@ def _wrong(data: Bytes, is_big: bool, is_first: bool) -> UnparsedReason:
     return UnparsedReason(Problem.MALFORMED, f"{expected}, found {trailer.hex(' ')}")
 
 
-def read_frames(stream: Stream, at: int, size: int) -> tuple[TrailRecords, bool]:
+def read_frames(stream: Stream, at: int, size: int, reading: RecordSettings) -> tuple[TrailRecords, bool]:
     """The records of ``[at, at + size)``, and whether the stream ends with them; those that begin later belong to the
     next bytes. ``at``: the beginning of a record, or any byte from which on one is searched. Never raises."""
     data = stream.read(at, at + size + _MOST)
@@ -198,6 +206,7 @@ def read_frames(stream: Stream, at: int, size: int) -> tuple[TrailRecords, bool]
     for row in np.unique(np.searchsorted(frames.start, begins)).tolist():  # the first record of each file
         if row < len(frames.start) and not _is_named(records, row):
             records.trail[row] = stream.files[int(index[row])].path
+    records.relate(reading)
     return records, is_end
 
 
@@ -264,7 +273,7 @@ def _add_tokens(records: TrailRecords, data: Bytes, area: Ints, is_big: Bools) -
         order: Order = "big" if is_big[row] else "little"
         tokens, missing[row] = walk_tokens(data[area[row, 0] : area[row, 1]].tobytes(), order)
         rows += [(row, one) for one in tokens]
-    add_faults(records.faults, missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
+    records.fault(missing > 0, TOKENS_TRUNCATED, missing, code=Problem.TRUNCATED)
     records.tokens = Tokens.of(rows)
 
 
@@ -272,9 +281,9 @@ def _check(records: TrailRecords, is_record: Bools) -> None:
     """The problems of headers."""
     size, length = records.column("RecLength"), records.length
     said = "the header has no plausible time in either byte order: its numbers are not known"
-    add_faults(records.faults, is_record & (records.julian == MISSING), said)
+    records.fault(is_record & (records.julian == MISSING), said)
     wrong = is_record & (size != MISSING) & (size != length)
-    add_faults(records.faults, wrong, "RecLength is {}, token D has length {}", size, length, name="RecLength")
+    records.fault(wrong, "RecLength is {}, token D has length {}", size, length, name="RecLength")
     check_indicator(records, is_record)
     records.faults.sort(key=lambda one: one.record)
 
@@ -287,6 +296,7 @@ def dissect_frame(record: bytes, definition: Definition | None, bodies: Bodies, 
     data = np.frombuffer(record, np.uint8)
     frames = _frames(data, np.zeros(1, np.int64))
     records = _records(data, frames, np.zeros(len(frames.start), np.int64))
+    records.relate(reading)
     tree, is_big, is_file = Tree(record, records, definition, bodies, reading), bool(frames.is_big[0]), record[0] == _F
     end = len(record) - _HEAD
     fields = [_token(tree.text, 0, len(record), [], is_big), _token(tree.text, end, len(record), [], is_big)]

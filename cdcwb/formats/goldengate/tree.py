@@ -15,14 +15,21 @@ import numpy as np
 
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate import contents, layout
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, BodyLayout, Half, Order
+from cdcwb.formats.goldengate.contents import BodyLayout, Half, forms_of, value_of
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import DDL, RecordSettings, facts_of
-from cdcwb.formats.goldengate.layout import FIELDS, IO_TYPES, field_meaning, shown
+from cdcwb.formats.goldengate.layout import DDL, FIELDS, HEADER, IO_TYPES, MISSING, Order, field_meaning, shown
 from cdcwb.formats.goldengate.lines import LABELS, SINKS, Role, matched, parse
-from cdcwb.formats.goldengate.plan import Bodies, forms_of
-from cdcwb.formats.goldengate.records import FIELD, FILE_HEADER, MALFORMED, TrailRecords, decode, header_values, text_of
-from cdcwb.formats.goldengate.values import value_of
+from cdcwb.formats.goldengate.plan import Bodies
+from cdcwb.formats.goldengate.records import (
+    FIELD,
+    FILE_HEADER,
+    MALFORMED,
+    RecordSettings,
+    TrailRecords,
+    decode,
+    header_values,
+    text_of,
+)
 from cdcwb.model import Problem
 
 __all__ = ["PrintedBytes", "Tree", "dissect", "header_token", "token_area", "user_area"]
@@ -63,9 +70,10 @@ _SECTIONS: Final[dict[str, tuple[str, tuple[Role, ...]]]] = {
 }
 """The sections of a record: the meaning of each, and the roles of its lines."""
 _SECTION_OF: Final = {int(role): name for name, (_, roles) in _SECTIONS.items() for role in roles}
-_WITH_BLOCKS: Final = frozenset({"header tokens", "columns", "file header", "tokens", "user tokens"})
-_BELOW: Final = {head: below for head, below in SINKS.items() if below not in (Role.UNKNOWN, Role.BODY)}
-_HEADS: Final = frozenset(map(int, (*_BELOW, Role.HALF, Role.USER_PAIR)))
+_HEADS: Final = frozenset(
+    {Role.HALF, Role.USER_PAIR, *(one for one, below in SINKS.items() if below not in (Role.UNKNOWN, Role.BODY))}
+)
+"""The lines that may have hex below them."""
 _GROUPS: Final = {
     "trail": ("Trail name", "the trail file"),
     "time": ("time", "time of the operation, in the time zone of the viewer"),
@@ -96,10 +104,11 @@ def dissect(
     ``bodies``: how the data are written (None: little-endian). Children cover their node without holes, in byte order,
     for any text. Never raises.
     """
-    records = decode(parse(np.frombuffer(record, np.uint8), is_record=True), is_record=True)
+    reading = reading or RecordSettings()
+    records = decode(parse(np.frombuffer(record, np.uint8), is_record=True), reading, is_record=True)
     if not len(records):
         return Field("record", 0, len(record), record, None, "no text")
-    return Tree(record, records, definition, bodies or Bodies(), reading or RecordSettings()).field()
+    return Tree(record, records, definition, bodies or Bodies(), reading).field()
 
 
 class PrintedBytes:
@@ -156,7 +165,7 @@ class Tree:
         self.record, self.records, self.lines = record, records, records.lines
         self.text = PrintedBytes(record, record, range(len(record) + 1), 1)
         self.definition, self.charset = definition, reading.charset
-        self.bare = bool(facts_of(records, reading).nonstop[0])
+        self.bare = bool(records.nonstop[0])
         self.order: Order = "big" if self.bare else bodies.order
         self.is_known = self.bare or bodies.is_known
         self.io = int(records.io_types()[0])
@@ -188,14 +197,16 @@ class Tree:
 
     def section(self, name: str, some: list[int]) -> Field:
         """The field of one section."""
-        if name == "data":
-            children = [*self.data(self.hex(some, Role.BODY))]
-        elif name in _WITH_BLOCKS:
-            children = [*self.blocks(some)]
-        else:
-            children = [one for line in some for one in self.line(line)]
-        if name != "text":
-            children += [self.whole(line, "text", _UNPARSED) for line in some if self.lines.role[line] == Role.UNKNOWN]
+        roles = [Role(int(self.lines.role[line])) for line in some]
+        children = [*self.data(self.hex(some, Role.BODY))] if name == "data" else []
+        for at, (line, role) in enumerate(zip(some, roles, strict=True)):
+            if role in _HEADS:
+                end = next((end for end in range(at + 1, len(some)) if roles[end] in _HEADS), len(some))
+                children += self.below(role, some[at:end])
+            elif role is Role.UNKNOWN and name != "text":
+                children.append(self.whole(line, "text", _UNPARSED))
+            else:
+                children += self.line(line)
         start, stop = int(self.lines.at[some[0]]), int(self.lines.at[some[-1] + 1])
         return self.text.field(name, start, stop, None, _SECTIONS[name][0], children=children)
 
@@ -279,26 +290,22 @@ class Tree:
 
     # --- lines with hex below them ------------------------------------------------------------------------------------
 
-    def blocks(self, some: list[int]) -> Iterator[Field]:
-        """The fields of each line that may have hex below it, and of that hex."""
-        heads = [at for at, line in enumerate(some) if int(self.lines.role[line]) in _HEADS]
-        for at, end in zip(heads, [*heads[1:], len(some)], strict=True):
-            block, role = some[at:end], Role(int(self.lines.role[some[at]]))
-            data = self.hex(block, _BELOW.get(role, Role.UNKNOWN))
-            match role:
-                case Role.GGS:
-                    yield from token_area(data)
-                case Role.USER:
-                    yield from user_area(data)
-                case Role.HALF:
-                    yield self.whole(block[0], "image length", "bytes of an image, or of its key")
-                case Role.USER_PAIR:
-                    name, _, value = self.record[slice(*self.span(block[0]))].partition(b":")
-                    yield self.whole(block[0], text_of(name.rstrip()), "user token", text_of(value.strip()))
-                case Role.COLUMN:
-                    yield self.printed_column(block, data)
-                case _:
-                    yield self.token(role, block, data)
+    def below(self, role: Role, block: list[int]) -> Iterable[Field]:
+        """The fields of a line that may have hex below it, and of that hex."""
+        data = self.hex(block, SINKS.get(role, Role.UNKNOWN))
+        match role:
+            case Role.GGS:
+                return token_area(data)
+            case Role.USER:
+                return user_area(data)
+            case Role.HALF:
+                return [self.whole(block[0], "image length", "bytes of an image, or of its key")]
+            case Role.USER_PAIR:
+                name, _, value = self.record[slice(*self.span(block[0]))].partition(b":")
+                return [self.whole(block[0], text_of(name.rstrip()), "user token", text_of(value.strip()))]
+            case Role.COLUMN:
+                return [self.printed_column(block, data)]
+        return [self.token(role, block, data)]
 
     def block(
         self, name: str, some: list[int], value: str | None, meaning: str, problem: Problem | None, of: Iterable[Field]
@@ -327,21 +334,22 @@ class Tree:
         at = int(np.flatnonzero(fields.line == block[0])[0])
         number, length = fields["number"][at].as_py(), int(fields["length"][at].as_py())
         name = text_of(fields["name"][at].as_py())
-        value, problem, children = None, None, [self.whole(block[0], "token line", _TOKEN_LINE, quiet=True)]
+        line = self.whole(block[0], "token line", "id, name, info and length", quiet=True)
         if role is Role.HEADER_TOKEN:
-            name, value = chr(number), str(length)
+            name = chr(number)
             meaning = f"{layout.HEADER_TOKENS.get(name, '')}; length in bytes"
-            children += header_token(data) if name == "H" else [data.field("bytes", 0, len(data), None, "its bytes")]
-        elif role in (Role.GROUP, Role.GROUP_TOKEN):
-            name = name or "group"
+            inner: Iterable[Field] = (
+                header_token(data) if name == "H" else [data.field("bytes", 0, len(data), None, "its bytes")]
+            )
+            return self.block(name, block, str(length), meaning, None, [line, *inner])
+        if role in (Role.GROUP, Role.GROUP_TOKEN):
             meaning = f"a {'group' if role is Role.GROUP else 'token'} of the file header"
-            children = [data.field("value", 0, len(data), data.data.hex(), "its bytes")]
-        else:
-            name = layout.token_name(number, name)
-            value, meaning = _token_value(number, name, data.data)
-            problem = _truncated(len(data) != length)
-            children.append(data.field("value", 0, len(data), value, meaning))
-        return self.block(name, block, value, meaning, problem, children)
+            inner = [data.field("value", 0, len(data), data.data.hex(), "its bytes")]
+            return self.block(name or "group", block, None, meaning, None, inner)
+        name = layout.token_name(number, name)
+        value, meaning = _token_value(number, name, data.data)
+        inner = [line, data.field("value", 0, len(data), value, meaning)]
+        return self.block(name, block, value, meaning, _truncated(len(data) != length), inner)
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -430,8 +438,6 @@ class Tree:
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
-
-_TOKEN_LINE: Final = "id, name, info and length"
 
 
 def _truncated(is_truncated: bool) -> Problem | None:

@@ -27,8 +27,8 @@ from cdcwb.formats.dissector import (
     problem_row,
 )  # fmt: skip
 from cdcwb.formats.files import open_source
+from cdcwb.formats.goldengate.contents import typed_rows, wanted_for
 from cdcwb.formats.goldengate.definitions import full_name, read_definitions
-from cdcwb.formats.goldengate.values import typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.events import event_of, note, record_of, times_of
 from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_of, objects_of, with_literals
 from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from

@@ -12,8 +12,8 @@ import msgspec
 import pyarrow as pa
 
 from cdcwb.formats.dissector import TableRequest
+from cdcwb.formats.goldengate.contents import arrow_type
 from cdcwb.formats.goldengate.definitions import Definition, full_name
-from cdcwb.formats.goldengate.values import arrow_type
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from cdcwb.formats.goldengate.contents import HEADER
-from cdcwb.formats.goldengate.layout import CHARACTERS
+from cdcwb.formats.goldengate.layout import CHARACTERS, HEADER
 
 __all__ = [
     "BLANK",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
-from cdcwb.formats.goldengate.contents import MISSING, NOT_A_TIME, TrailToken, user_pairs, walk_tokens
-from cdcwb.formats.goldengate.layout import HALVES, HEADER_TOKENS, IMAGE_LETTERS
+from cdcwb.formats.goldengate.contents import TrailToken, user_pairs, walk_tokens
+from cdcwb.formats.goldengate.layout import HALVES, HEADER_TOKENS, IMAGE_LETTERS, MISSING, NOT_A_TIME
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines

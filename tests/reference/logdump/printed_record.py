@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from cdcwb.formats.goldengate.contents import HEADER, MISSING, NOT_A_TIME, TrailToken
-from cdcwb.formats.goldengate.layout import IO_TYPES, io_type_of
+from cdcwb.formats.goldengate.contents import TrailToken
+from cdcwb.formats.goldengate.layout import HEADER, IO_TYPES, MISSING, NOT_A_TIME, io_type_of
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 

@@ -1,12 +1,16 @@
 """Row images of many records: Arrow maps of column name to text, decoded from their data
 (docs/formats/goldengate.md §4). Columns with the same coding are decoded together, for all tables; their texts are in
 one pool. The columns of a body are adjacent and in order, so a map column gathers the texts once, in that order.
+
+A fragment continues the nearest preceding record that is not a fragment, its *head*. The fragments of a head are
+chains, each up to its first record with Continued = N: the rest of the head's own data, and a chain of LargeObject
+records for each large object (§5.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,22 +18,87 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays import Bools, Bytes, EventBatch, Ints, TextPool
 from cdcwb.formats.goldengate import contents
-from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, Order
+from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.facts import Head, RecordFacts
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, Coding
-from cdcwb.formats.goldengate.plan import Bodies, forms_of
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, Coding, Order
+from cdcwb.formats.goldengate.plan import TrailContext
 from cdcwb.formats.goldengate.records import TrailRecords
-from cdcwb.formats.goldengate.values import decoded, texts
-from cdcwb.formats.goldengate.versions import Version
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
-__all__ = ["Images", "Put", "RowImages", "read_images"]
+__all__ = ["Head", "Images", "Put", "RowImages", "heads_of", "read_images"]
 
 Definitions = Sequence[Definition | None]
 
 _INDEXES: Final = 1 << 16
+
+
+# --- fragments --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Head:
+    """A record that others continue. ``rest``: those with the rest of its own data; ``lobs``: those of each large
+    object, and its column, None if not printed; ``gaps``: a sentence for each incomplete chain."""
+
+    record: int
+    rest: list[int] = field(default_factory=list)
+    lobs: list[tuple[list[int], int | None]] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    @property
+    def fragments(self) -> list[int]:
+        """The records that continue it."""
+        return [*self.rest, *(record for lob, _ in self.lobs for record in lob)]
+
+
+def heads_of(records: TrailRecords, some: Bools) -> tuple[dict[int, Head], list[int]]:
+    """The heads among the records ``some``, by number; and the fragments without a head."""
+    members = np.flatnonzero(some & records.member)
+    cores = np.flatnonzero(~records.fragment[members])
+    ends = np.append(cores, len(members))
+    has_more = (np.diff(ends) > 1) | records.goes_on[members[cores]]
+    spans = zip(cores[has_more].tolist(), ends[1:][has_more].tolist(), strict=True)
+    heads = {int(members[at]): _head(records, members[at:end].tolist()) for at, end in spans}
+    return heads, members[: int(ends[0])].tolist()
+
+
+def _head(records: TrailRecords, members: list[int]) -> Head:
+    """The head of some records, the first of them, which the others continue."""
+    head, number, columns = Head(members[0]), np.maximum(records.column("RecCount"), 1), records.columns
+    goes_on, lob = bool(records.goes_on[head.record]), list[int]()
+
+    def end_lob(is_ended: bool) -> None:
+        if not lob:
+            return
+        first, stop = np.searchsorted(columns.record, [lob[0], lob[-1] + 1])
+        printed = columns.number[first:stop][columns.fragment[first:stop, 0] >= 0]
+        head.lobs.append((list(lob), int(printed[0]) if len(printed) else None))
+        most = int(number[lob[0]] if is_ended else number[lob].max())
+        if not is_ended or len(lob) < most:
+            lacks = "" if is_ended else ", and the last of them is not its end"
+            head.gaps.append(f"a large object of {most} segments has {len(lob)} here{lacks}")
+        lob.clear()
+
+    for one in members[1:]:
+        if records.io[one] == LOB:
+            goes_on = False  # the large object follows
+            lob.append(one)
+            if not records.goes_on[one]:
+                end_lob(is_ended=True)
+        else:
+            end_lob(is_ended=False)
+            head.rest.append(one)
+            goes_on = bool(records.goes_on[one])
+    end_lob(is_ended=False)
+    if goes_on:
+        head.gaps.append(f"the record continues, but the last of its {1 + len(head.rest)} segments is not its end")
+    elif head.rest and 1 + len(head.rest) < number[head.record]:
+        head.gaps.append(f"a record of {number[head.record]} segments has {1 + len(head.rest)} here")
+    return head
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +180,11 @@ def read_images(
     of_cells, problems = _decoded(buffer, cells, columns, number[len(put) :], pool, charset, order)
     place = np.concatenate([of_put, of_cells])
     rank = row * 2 + half << 32 | index
-    if not (rank[1:] > rank[:-1]).all():
+    if not (rank[1:] > rank[:-1]).all() or (place < 0).any():
         by_rank = np.argsort(rank, kind="stable")
         once = by_rank[np.append(True, np.diff(rank[by_rank]) > 0)[: len(rank)]]
+        once = once[place[once] >= 0]
         row, half, number, place = row[once], half[once], number[once], place[once]
-    if (place < 0).any():
-        valid = place >= 0
-        row, half, number, place = row[valid], half[valid], number[valid], place[valid]
     before, is_key = half == Half.BEFORE, np.array([one.is_key for one in columns], bool)[number]
     key_before = np.zeros(len(group), dtype=bool)
     key_before[row[is_key & before]] = True
@@ -170,31 +237,27 @@ def _decoded(
 class RowImages:
     """The row images of the records of a window.
 
-    ``bodies``: how those of each file are written, ``file``: the file of each record; ``before``: the only image of a
-    record is a before image; ``imaged``: it has row images; ``version``: number in ``versions``, -1 for none;
-    ``heads``: records that others continue.
+    ``heads``: records that others continue; ``file``: the file of each record; ``version``: that of its table, -1 for
+    none; ``imaged``: it has row images; ``before``: its only image is a before image.
     """
 
     def __init__(
         self,
         records: TrailRecords,
-        facts: RecordFacts,
         heads: Mapping[int, Head],
+        shared: TrailContext,
         *,
-        bodies: Sequence[Bodies],
         file: Ints,
         version: Ints,
-        versions: Sequence[Version],
         imaged: Bools,
         before: Bools,
-        charset: str,
     ) -> None:
-        self._records, self._heads, self._before, self._charset = records, heads, before, charset
-        self._imaged, self._version, self._definitions = imaged, version, [one.definition for one in versions]
-        self._bare = facts.nonstop
+        self._records, self._heads, self._before, self._charset = records, heads, before, shared.options.charset
+        self._imaged, self._version, self._bare = imaged, version, records.nonstop
+        self._definitions, bodies = [one.definition for one in shared.versions], shared.bodies
         self._is_big = np.array([one.order == "big" for one in bodies], bool)[file]
         self._is_known = np.array([one.is_known for one in bodies], bool)[file] | self._bare
-        self._forms = forms_of(facts.io, np.array([one.prefix for one in bodies], np.int64)[file])
+        self._forms = contents.forms_of(records.io, np.array([one.prefix for one in bodies], np.int64)[file])
         self._is_row = imaged & (self._forms != BodyLayout.OPAQUE)
         self._buffer, self._start, self._stop = records.body, records.body_at[:-1].copy(), records.body_at[1:].copy()
         self._join()
@@ -208,9 +271,8 @@ class RowImages:
         made: dict[int, bytes] = {}
         printed = np.bincount(columns.record[columns.stop > columns.start], minlength=len(records))
         size = self._stop - self._start
-        for one in np.flatnonzero(
-            (printed > 0) & (size < records.length) & (self._forms != BodyLayout.OPAQUE)
-        ).tolist():
+        is_made = (printed > 0) & (size < records.length) & (self._forms != BodyLayout.OPAQUE)
+        for one in np.flatnonzero(is_made).tolist():
             order: Order = "big" if self._bare[one] or self._is_big[one] else "little"
             body = _of_columns(records, one, order, BodyLayout(int(self._forms[one])))
             if len(body) > size[one]:
@@ -225,19 +287,6 @@ class RowImages:
         if made:
             self._buffer = np.concatenate([records.body, np.frombuffer(b"".join(made.values()), np.uint8)])
 
-    def cells(self, rows: Ints, order: Order) -> ColumnSpans:
-        """The columns of some records whose data have this byte order; those without images have none."""
-        start = np.where((self._is_row & self._is_known)[rows], self._start[rows], -1)
-        skip = np.maximum(self._records.column("SyskeyLen")[rows], 0)
-        bodies = self._stop[rows], order, self._forms[rows], skip, self._before[rows], self._bare[rows]
-        cells = contents.walk(self._buffer, start, *bodies)
-        unread = (cells.bad >= 0) & self._strict[rows]
-        if unread.any():
-            bad = cells.bad
-            cells = contents.walk(self._buffer, np.where(unread, -1, start), *bodies)
-            cells.bad = bad
-        return cells
-
     def fill(self, batch: EventBatch, rows: Ints) -> None:
         """Fills the images of a batch, and adds the problems of decoding."""
         orders: tuple[tuple[Order, Bools], ...] = (("little", ~self._is_big[rows]), ("big", self._is_big[rows]))
@@ -246,7 +295,13 @@ class RowImages:
                 continue
             some = np.flatnonzero(chosen)
             mine = rows[some]
-            cells = self.cells(mine, order)
+            start = np.where((self._is_row & self._is_known)[mine], self._start[mine], -1)
+            skip = np.maximum(self._records.column("SyskeyLen")[mine], 0)
+            bodies = self._stop[mine], order, self._forms[mine], skip, self._before[mine], self._bare[mine]
+            cells = contents.walk(self._buffer, start, *bodies)
+            bad = np.where(self._strict[mine], cells.bad, -1)
+            if (bad >= 0).any():
+                cells = contents.walk(self._buffer, np.where(bad >= 0, -1, start), *bodies)
             put = self._large_objects(mine, cells)
             version = self._version[mine]
             images = read_images(self._buffer, cells, version, self._definitions, self._charset, order, put)
@@ -255,8 +310,8 @@ class RowImages:
             unknown = (self._is_row & ~self._is_known & (self._stop > self._start))[mine]
             for at in some[unknown].tolist():
                 batch.problem(at, Problem.ROW_SIZE, contents.UNKNOWN_ORDER)
-            for at in np.flatnonzero((cells.bad >= 0) & self._strict[mine]).tolist():
-                sentence = contents.not_columns(int(cells.bad[at] - self._start[mine[at]]), bool(self._bare[mine[at]]))
+            for at in np.flatnonzero(bad >= 0).tolist():
+                sentence = contents.not_columns(int(bad[at] - self._start[mine[at]]), bool(self._bare[mine[at]]))
                 batch.problem(int(some[at]), Problem.ROW_SIZE, sentence)
             for name in ("before", "after", "key"):
                 batch.put(name, getattr(images, name), None if chosen.all() else some)
@@ -272,12 +327,12 @@ class RowImages:
             there = cells.index[own][~cells.is_null[own]].tolist() if table is not None else []
             waiting = [one for one in there if table and (column := table.column(one)) and column.is_lob]
             half = Half.BEFORE if self._before[record] else Half.AFTER
-            for number, lob in enumerate(self._heads[record].lobs, 1):
-                index = lob.column if lob.column is not None else waiting[0] if waiting else None
+            for number, (lob, stated) in enumerate(self._heads[record].lobs, 1):
+                index = stated if stated is not None else waiting[0] if waiting else None
                 waiting = [one for one in waiting if one != index]
                 column = table.column(index) if table is not None and index is not None else None
                 is_text = None if column is None else column.is_text_lob or not column.is_lob
-                text = _lob_text(b"".join(map(self._records.data, lob.records)), is_text, self._charset)
+                text = _lob_text(b"".join(map(self._records.data, lob)), is_text, self._charset)
                 out.append(Put(at, half, index or 0, text, f"lob{number}" if index is None else None))
         return out
 
