@@ -26,10 +26,9 @@ from cdcwb.formats.continued import Stamps, fingerprints_of
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
 from cdcwb.formats.dissector import CHANGES, Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import across
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import Halving
-from cdcwb.formats.parts import SplitPart
+from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.source import announced, info_of, is_file, known
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import SPLIT

@@ -336,6 +336,7 @@ class Continued(Live):
     def __init__(self, live: Live, saved: Saved) -> None:
         vars(self).update(vars(live))
         self.saved = saved
+        self._live = live
         self.divided = divide(saved.continuation()["splits"], live.plan, live.fingerprints)
         indexes = {entry["file"]: entry["file_index"] for entry in self.files}
         before = sorted(saved.files, key=lambda file: file["file_index"])
@@ -343,8 +344,9 @@ class Continued(Live):
 
     @cached_property
     def fingerprints(self) -> list[list[str]]:
-        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.fingerprints`)."""
-        return self.divided.fingerprints
+        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.fingerprints`). In this process no
+        events are reused."""
+        return self.divided.fingerprints if self.small is None else self._live.fingerprints
 
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record."""

@@ -3,7 +3,7 @@ AssertionError with a sentence.
 
     from cdcwb.testing import check_format
 
-    check_format("stock-log", ["monday.log", "tuesday.log"])
+    check_format("parcel-events", ["parcels.json"])
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.moments import MICROSECONDS
-from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.model import Problem
 
 __all__ = ["SEQUENCES", "frozen_times", "merged", "of_sequences"]

@@ -23,9 +23,8 @@ from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, Halved, Halving, elsewhere, halved_of, partners
-from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems
-from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
 from cdcwb.model import Kind
 

@@ -37,7 +37,6 @@ __all__ = [
     "Plan",
     "PlanText",
     "Portion",
-    "Portioning",
     "Provenance",
     "Read",
     "Recognition",
@@ -329,9 +328,8 @@ class Format(Protocol):
         """The files of a capture: file, file_index, size, shape, compression, problem."""
         ...
 
-    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """For each range of splits, the attributes of the plan that replace those of a plan without splits, so that
-        these splits can be read."""
+    def portion(self, plan: Plan, splits: range) -> Sequence[Any]:
+        """The splits of a plan that a task needs to read some of them."""
         ...
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -417,9 +415,9 @@ class BaseFormat:
         """The plan that ``to_text`` wrote."""
         return self.plan_type.from_text(text)
 
-    def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """The splits; see :meth:`Format.portions`."""
-        return [{"splits": Portion(plan.splits, numbers)} for numbers in ranges]
+    def portion(self, plan: Any, splits: range) -> Sequence[Any]:
+        """These splits."""
+        return Portion(plan.splits, splits)
 
     def begins(self, plan: Any) -> Iterator[int]:
         """See :meth:`Format.begins`."""
@@ -437,15 +435,6 @@ class BaseFormat:
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`Format.inspect`."""
         return self.inspect_record(path, offset, self.parse_options(options))
-
-
-@runtime_checkable
-class Portioning(Protocol):
-    """A format whose tasks need only their own splits of a plan."""
-
-    def portions(self, plan: Any, ranges: Sequence[range]) -> list[dict[str, Any]]:
-        """See :meth:`Format.portions`."""
-        ...
 
 
 @runtime_checkable
@@ -468,7 +457,7 @@ class Assembling(Protocol):
     def read_checked(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Named:
         """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
         none of their events has; ``transactions``, the parts of those that may be incomplete; and rows that are
-        compared with those of other splits (:func:`cdcwb.formats.findings.key_of`)."""
+        compared with those of other splits (:func:`cdcwb.formats.parts.key_of`)."""
         ...
 
 

@@ -1,25 +1,32 @@
 """What is read of one split: its events, its part of a table, or rows that have to be compared with those of other
-splits. This process, other processes of the machine, and the tasks of Spark read it in the same way."""
+splits. This process, other processes of the machine, and the tasks of Spark read it in the same way.
+
+One pass over its splits finds the problems of a capture. A split yields its problems, and few rows to be compared with
+those of other splits: parts of transactions, change sequences, spellings of keys, and halves of updates at positions
+that splits share. :func:`across` has the problems that only these rows together show.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import MalformedRecordError
-from cdcwb.formats.changes import finished
-from cdcwb.formats.delivered import HERE, assembly_of, read_elsewhere, read_ends_here
+from cdcwb.formats.changes import ONLY_ASSEMBLED, finished
+from cdcwb.formats.clock import frozen_times, merged
+from cdcwb.formats.delivered import ELSEWHERE, HERE, HalvesJoiner, assembly_of, read_elsewhere, read_ends_here
 from cdcwb.formats.dissector import Format, Named, Plan, Read, Wanted
-from cdcwb.formats.findings import find
-from cdcwb.formats.halves import halved_of
-from cdcwb.formats.summaries import PARTS
+from cdcwb.formats.halves import Halved, halved_of
+from cdcwb.formats.requests import problem_rows
+from cdcwb.formats.summaries import PARTS, incomplete, summarised
 
-__all__ = ["SplitPart"]
+__all__ = ["SplitPart", "across", "key_of"]
 
 _SCHEMAS: Final = {"changes": model.CHANGES, "transactions": PARTS, "ends_here": HERE}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
@@ -30,8 +37,7 @@ class SplitPart:
     """What is read of a split. ``name``:
 
     - ``events``, or ``columns`` of them (None: all);
-    - the ``changes`` that begin in it, the parts of its ``transactions``, or its ``findings``
-      (:mod:`cdcwb.formats.findings`);
+    - the ``changes`` that begin in it, the parts of its ``transactions``, or its ``findings``;
     - the halves of updates whose other half may be ``elsewhere``, or all transactions with their ``ends_here``
       (:mod:`cdcwb.formats.delivered`).
 
@@ -60,7 +66,7 @@ class SplitPart:
         wanted = Wanted(images=self.images, drop_malformed=self.mode == "DROPMALFORMED", columns=needed)
         events = partial(_checked, read) if stops else read
         if self.name == "findings":
-            return find(form, plan, split, events, wanted)
+            return _findings(form, plan, split, events, wanted)
         if self.name == "changes":
             changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
             batches: Iterator[pa.RecordBatch] = (
@@ -87,3 +93,58 @@ def _checked(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
             row: dict[str, Any] = batch.slice(kinds.index(model.Kind.MALFORMED), 1).to_pylist()[0]
             raise MalformedRecordError(row["problems"][0]["detail"], path=row["file"], offset=row["offset"])
         yield batch
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+_PROBLEMS: Final = "problems"  # their name, as rows of the model's table
+
+_OF_EVENTS: Final = (
+    *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
+    *("raw", "problems"),
+)
+_KEYS: Final = {
+    _PROBLEMS: None,
+    ELSEWHERE: "position",
+    "sequences": "moment",
+    "spellings": "table_name",
+}
+
+
+def key_of(name: str) -> str | None:
+    """The column of findings, or of parts of transactions, whose equal values are compared with each other; None: each
+    row is a problem by itself."""
+    return _KEYS.get(name, "transaction_id")
+
+
+def _findings(form: Format, plan: Any, split: int | None, read: Read, wanted: Wanted) -> Named:
+    """The findings of a split by name: ``problems``, or rows that have to be compared (:func:`key_of`). ``read``
+    reads its events; ``split`` is None for those of a DataFrame."""
+    needed = replace(wanted, columns=frozenset(_OF_EVENTS))
+    for name, rows in assembly_of(form).read_checked(plan, split, needed, read):
+        if name == "checked":
+            yield _PROBLEMS, problem_rows(rows)
+        elif name == "changes":
+            yield _PROBLEMS, problem_rows(rows, ONLY_ASSEMBLED)
+        else:
+            yield name, rows
+
+
+def across(form: Format, found: Named) -> Iterator[pa.RecordBatch]:
+    """All problems, from the findings of splits, as batches of :data:`cdcwb.model.PROBLEMS`."""
+    pairs = HalvesJoiner(Halved())
+    others: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for name, rows in found:
+        if name == _PROBLEMS:
+            yield rows
+        elif name == ELSEWHERE:
+            yield from (problem_rows(changes, ONLY_ASSEMBLED) for changes in pairs.add(rows))
+        else:
+            others[name].append(rows)
+    yield from (problem_rows(changes, ONLY_ASSEMBLED) for changes in pairs.end())
+    tables = {name: pa.Table.from_batches(rows) for name, rows in others.items()}
+    rows = incomplete(summarised(tables["transactions"])) if "transactions" in tables else []
+    rows += frozen_times(merged(tables["sequences"])) if "sequences" in tables else []
+    yield pa.RecordBatch.from_pylist(rows, model.PROBLEMS)
+    if "spellings" in tables:
+        yield problem_rows(cast(Any, form).key_spellings(tables["spellings"]))

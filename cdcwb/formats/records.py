@@ -13,8 +13,8 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +39,6 @@ from cdcwb.formats.files import Source, list_files, open_source
 from cdcwb.formats.requests import select
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
-
-if TYPE_CHECKING:
-    from cdcwb.formats.dissector import Named, Read
-    from cdcwb.formats.transactions import Crossing, Ending
 
 __all__ = [
     "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "RecordFormat", "Scan",
@@ -294,8 +290,7 @@ class SplitReader:
 
 
 class RecordFormat(BaseFormat):
-    """A format of records in a stream of bytes. The state of a split has the ``border`` of its transactions
-    (:class:`cdcwb.formats.transactions.Border`).
+    """A format of records in a stream of bytes.
 
     ``options_type`` has at least ``shape``, ``split_size``, ``mode`` and, for files next to the capture, what
     :meth:`capture_files` needs.
@@ -349,15 +344,6 @@ class RecordFormat(BaseFormat):
         """What the events of a split depend on besides its bytes and the settings of the plan, as JSON. ``last``: the
         index of the last file that has bytes of it."""
         raise NotImplementedError
-
-    def label(self, plan: Plan, table: Any) -> tuple[str | None, str | None]:
-        """Schema and name of a table in a :class:`cdcwb.formats.transactions.Border`."""
-        schema, name = table
-        return schema, name
-
-    def ending(self, found: Ending) -> Ending:
-        """The end of a transaction with positions as text and its time in µs since 1970 UTC."""
-        return found
 
     # --- plans --------------------------------------------------------------------------------------------------------
 
@@ -451,10 +437,9 @@ class RecordFormat(BaseFormat):
         with Stream(plan.files) as stream:
             yield from (stream.file_at(split.start) for split in plan.splits)
 
-    def portions(self, plan: Plan, ranges: Sequence[range]) -> list[dict[str, Any]]:
+    def portion(self, plan: Plan, splits: range) -> Sequence[Split]:
         """The splits, and the next one, whose state is that after them."""
-        count = len(plan.splits)
-        return [{"splits": Portion(plan.splits, range(r.start, min(r.stop + 1, count)))} for r in ranges]
+        return Portion(plan.splits, range(splits.start, min(splits.stop + 1, len(plan.splits))))
 
     def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`. Records continue from file to file, so the provenance of a
@@ -485,55 +470,16 @@ class RecordFormat(BaseFormat):
 
     def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
-        with Stream(plan.files) as stream:
-            yield from _SplitEvents(self, plan, stream, plan.splits[split], wanted).batches()
-
-    def read_on(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events that follow a split, up to the end of the capture."""
-        if split + 1 < len(plan.splits):
-            then = plan.splits[split + 1]
-            with Stream(plan.files) as stream:
-                rest = Split(then.start, stream.length, [], -1, then.state)
-                yield from _SplitEvents(self, plan, stream, rest, wanted).batches()
-
-    def crossing(self, plan: Plan, split: int) -> Crossing:
-        """What a split needs to know of others, from the border in its state."""
-        from cdcwb.formats.transactions import Crossing
-
-        border = plan.splits[split].state.border
-        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
-        label = cache(partial(self.label, plan))
-        return Crossing(
-            border.begun,
-            {name: self.ending(one) for name, one in border.endings.items()},
-            {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
-            {(after[key], *label(table)): run for (key, table), run in border.after.items()},
-            partial(self.read_on, plan, split),
-        )
-
-    # --- changes and transactions (:class:`cdcwb.formats.dissector.Assembling`) ---------------------------------------
+        return self.read_range(plan, plan.splits[split], wanted)
 
     def in_splits(self, _plan: Plan) -> bool:
         """Always."""
         return True
 
-    def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.transactions.read_changes`."""
-        from cdcwb.formats.transactions import read_changes
-
-        return read_changes(read, wanted, self.crossing(plan, split))
-
-    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.transactions.read_transactions`."""
-        from cdcwb.formats.transactions import read_transactions
-
-        return read_transactions(read, wanted, self.crossing(plan, split))
-
-    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
-        """See :func:`cdcwb.formats.transactions.read_checked`."""
-        from cdcwb.formats.transactions import read_checked
-
-        return read_checked(read, wanted, self.crossing(plan, split))
+    def read_range(self, plan: Plan, split: Split, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of any split of the stream."""
+        with Stream(plan.files) as stream:
+            yield from _SplitEvents(self, plan, stream, split, wanted).batches()
 
     # --- one record ---------------------------------------------------------------------------------------------------
 

@@ -19,9 +19,8 @@ from cdcwb.formats.arrays import as_array, labels, lookup
 from cdcwb.formats.dissector import CHANGES, Read, Wanted
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
-from cdcwb.formats.moments import MICROSECONDS
+from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import having
-from cdcwb.formats.sequences import sequence_times
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 
 __all__ = [

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,15 @@ from cdcwb.formats.changes import Became, Halves, assembled, joined, spliced
 from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.halves import locations
+from cdcwb.formats.records import Plan, RecordFormat, Split
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.summaries import counted_parts
 from cdcwb.model import Kind, Outcome
 
 __all__ = [
     "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "NOTHING", "OTHER", "ROLLBACK", "UNDO", "Border",
-    "Crossing", "Ending", "OpenTransactions", "Run", "TransactionHeaders", "TransactionSpans", "assign", "borders",
-    "codes_of", "read_changes", "read_checked", "read_transactions", "run_starts",
+    "Crossing", "Ending", "OpenTransactions", "Run", "StreamFormat", "TransactionHeaders", "TransactionSpans",
+    "assign", "borders", "codes_of", "read_changes", "read_checked", "read_transactions", "run_starts",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -207,12 +208,9 @@ class OpenTransactions:
     settled: set[Key] = field(default_factory=set)
 
     @classmethod
-    def of(
-        cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints, is_reused: bool = True
-    ) -> OpenTransactions:
+    def of(cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints) -> OpenTransactions:
         """That of records of transactions in capture order: codes of kinds, ids, numbers of tables (of changes),
-        positions, and times (of commits, -1: unknown). ``is_reused``: whether ids are reused, so that the position is
-        part of a name."""
+        positions, and times (of commits, -1: unknown)."""
         found = TransactionSpans.among(kinds, numbers)
         ids = found.number.tolist()
         is_head, is_tail = found.leads & ~found.begins, found.tails & ~found.ends
@@ -240,33 +238,9 @@ class OpenTransactions:
             summary.heads[ids[at]] = _Head(Ending(*end)._replace(undo=undo.get(at)), runs[at])
         for at in tails:
             has_begin = bool(found.begins[at])
-            name = _name(ids[at], has_begin, _plain(positions[found.first[at]])) if is_reused else ids[at]
+            name = _name(ids[at], has_begin, _plain(positions[found.first[at]]))
             summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], has_begin, runs[at])
         return summary
-
-    @classmethod
-    def of_events(cls, events: pa.RecordBatch) -> OpenTransactions:
-        """That of events in capture order, whose transaction ids are texts that are not reused: the names of
-        transactions. Tables are pairs of schema and table."""
-        events = events.filter(pc.is_valid(events["transaction_id"]))
-        named = events["transaction_id"].dictionary_encode()
-        labels = list(zip(*(events[name].to_pylist() for name in ("schema_name", "table_name")), strict=True))
-        known = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-        tables = np.array([known[label] for label in labels], np.int64)
-        positions = np.array(events["position"].to_pylist(), object)
-        times = pc.fill_null(events["changed_at"].cast(pa.int64()), -1).to_numpy()
-        numbers = named.indices.to_numpy().astype(np.int64)
-        found = cls.of(codes_of(events["kind"]), numbers, tables, positions, times, is_reused=False)
-        ids, pairs = named.dictionary.to_pylist(), list(known)
-
-        def outer(runs: Outer) -> Outer:
-            return {pairs[number]: one for number, one in cast("dict[int, _Runs]", runs).items()}
-
-        return cls(
-            {ids[key]: _Head(head.ending, outer(head.runs)) for key, head in found.heads.items()},
-            {ids[key]: _Tail(ids[key], t.is_new, t.begins, outer(t.runs)) for key, t in found.tails.items()},
-            {ids[key] for key in found.settled},
-        )
 
     def then(self, other: OpenTransactions) -> None:
         """Adds the records that follow."""
@@ -659,3 +633,49 @@ def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Na
         yield from (("changes", changes) for changes in read_changes(read, replace(wanted, images=False), crossing))
     is_open = headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)
     yield "transactions", headers.parts().filter(pa.array(is_open))
+
+
+# --- the format -------------------------------------------------------------------------------------------------------
+
+
+class StreamFormat(RecordFormat):
+    """A format of records whose stream has begins and ends. The state of a split has its ``border``."""
+
+    def label(self, plan: Plan, table: Any) -> tuple[str | None, str | None]:
+        """Schema and name of a table in a :class:`Border`."""
+        raise NotImplementedError
+
+    def ending(self, found: Ending) -> Ending:
+        """The end of a transaction with positions as text and its time in µs since 1970 UTC."""
+        raise NotImplementedError
+
+    def _read_on(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events that follow a split, up to the end of the capture."""
+        if split + 1 < len(plan.splits):
+            then, end = plan.splits[split + 1], sum(file.length for file in plan.files)
+            yield from self.read_range(plan, Split(then.start, end, [], -1, then.state), wanted)
+
+    def _crossing(self, plan: Plan, split: int) -> Crossing:
+        """What a split needs to know of others, from the border in its state."""
+        border = plan.splits[split].state.border
+        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
+        label = cache(partial(self.label, plan))
+        return Crossing(
+            border.begun,
+            {name: self.ending(one) for name, one in border.endings.items()},
+            {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
+            {(after[key], *label(table)): run for (key, table), run in border.after.items()},
+            partial(self._read_on, plan, split),
+        )
+
+    def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
+        """See :func:`read_changes`."""
+        return read_changes(read, wanted, self._crossing(plan, split))
+
+    def read_transactions(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
+        """See :func:`read_transactions`."""
+        return read_transactions(read, wanted, self._crossing(plan, split))
+
+    def read_checked(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Named:
+        """See :func:`read_checked`."""
+        return read_checked(read, wanted, self._crossing(plan, split))

@@ -19,8 +19,7 @@ from cdcwb import model
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import CHANGES, Plan
-from cdcwb.formats.findings import across
-from cdcwb.formats.parts import SplitPart
+from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.requests import select
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import Outcome
@@ -141,7 +140,7 @@ def counted(changes: DataFrame, groups: int) -> DataFrame:
 
 
 def problems_of(sent: DataFrame, format: str) -> DataFrame:
-    """``problems`` of events, changes and transactions, from the findings of splits (:mod:`cdcwb.formats.findings`),
+    """``problems`` of events, changes and transactions, from the findings of splits (:mod:`cdcwb.formats.parts`),
     which were sent."""
 
     def work(batches: Batches) -> Batches:

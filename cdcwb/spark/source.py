@@ -30,11 +30,10 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, get_format, named_format
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers
-from cdcwb.formats.dissector import ROW, Format, Named, Plan, Portioning, RowFormat, Run, TableRequest
+from cdcwb.formats.dissector import ROW, Format, Named, Plan, RowFormat, Run, TableRequest
 from cdcwb.formats.files import list_files
-from cdcwb.formats.findings import key_of
 from cdcwb.formats.options import as_bool, event_columns, nearest
-from cdcwb.formats.parts import SplitPart
+from cdcwb.formats.parts import SplitPart, key_of
 from cdcwb.formats.source import announced, known
 from cdcwb.model import SPLIT
 from cdcwb.spark.exchange import SENT, send
@@ -102,15 +101,15 @@ def register(spark: SparkSession) -> None:
 
 @dataclass
 class _Splits(InputPartition):
-    """Consecutive splits of a plan, ``[first, stop)``, with their portion of the plan
-    (:class:`cdcwb.formats.dissector.Portioning`) and the ends in other splits."""
+    """Consecutive splits of a plan, ``[first, stop)``, with their ``portion`` of it (None: the plan has all its
+    splits), and the ends in other splits."""
 
     first: int
     stop: int
-    portion: dict[str, Any]
+    portion: Sequence[Any] | None
     ends: EndsOfOthers
 
-    def __init__(self, first: int, stop: int, portion: dict[str, Any], ends: EndsOfOthers = NO_ENDS) -> None:
+    def __init__(self, first: int, stop: int, portion: Sequence[Any] | None, ends: EndsOfOthers = NO_ENDS) -> None:
         super().__init__(first)
         self.first, self.stop, self.portion, self.ends = first, stop, portion, ends
 
@@ -133,13 +132,11 @@ class Reader(DataSourceReader):
         self._ends = _read_ends(options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What every task receives: the plan without splits, if each partition has its portion. Spark pickles a reader
-        before it asks for the partitions."""
-        plan, options = self.plan(), self.options
-        if isinstance(get_format(self.format), Portioning):
-            options = {**options, "plan": replace(cast(Any, plan), splits=[]).to_text()}
-        options = {name: value for name, value in options.items() if not name.startswith(_ENDS)}
-        return {**self.__dict__, "_plan": None, "_ends": NO_ENDS, "options": options}
+        """What every task receives: the plan without splits, since each partition has its portion. Spark pickles a
+        reader before it asks for the partitions."""
+        text = replace(cast(Any, self.plan()), splits=[]).to_text()
+        options = {name: value for name, value in self.options.items() if not name.startswith(_ENDS)}
+        return {**self.__dict__, "_plan": None, "_ends": NO_ENDS, "options": {**options, "plan": text}}
 
     def plan(self) -> Plan:
         """The plan."""
@@ -154,11 +151,9 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The splits, small ones together: it costs more to start a task than to read a few records."""
         fmt, plan = get_format(self.format), self.plan()
-        ranges = _together(_sizes(fmt, plan))
-        portions = fmt.portions(plan, ranges) if isinstance(fmt, Portioning) else [{}] * len(ranges)
         return [
-            _Splits(splits.start, splits.stop, portion, self._ends.of(splits))
-            for splits, portion in zip(ranges, portions, strict=True)
+            _Splits(splits.start, splits.stop, fmt.portion(plan, splits), self._ends.of(splits))
+            for splits in _together(_sizes(fmt, plan))
         ]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -168,7 +163,9 @@ class Reader(DataSourceReader):
         ):  # Spark requires a partition, and files without content have none
             return
         splits = cast(_Splits, partition)
-        fmt, plan = get_format(self.format), _portioned(self.plan(), splits.portion)
+        fmt, plan = get_format(self.format), self.plan()
+        if splits.portion is not None:
+            plan = replace(cast(Any, plan), splits=splits.portion)
         spare()
         for split in range(splits.first, splits.stop):
             if self.request is not None:
@@ -196,15 +193,6 @@ class Reader(DataSourceReader):
                 yield pack(batch, split, columns, self.part.schema)
             else:
                 yield batch if columns is None else batch.select(list(columns))
-
-
-def _portioned(plan: Plan, portion: dict[str, Any]) -> Plan:
-    """A plan with its portion for a task."""
-    if portion:
-        plan = replace(cast(Any, plan))
-        for name, value in portion.items():
-            setattr(plan, name, value)
-    return plan
 
 
 def written_ends(ends: EndsOfOthers) -> dict[str, str]:

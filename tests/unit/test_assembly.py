@@ -18,7 +18,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.changes import ONLY_ASSEMBLED
 from cdcwb.formats.dissector import EVERYTHING, Read, Wanted
-from cdcwb.formats.findings import key_of
+from cdcwb.formats.parts import key_of
 from cdcwb.formats.summaries import PARTS, summarised
 from cdcwb.formats.transactions import (
     AFTER,

@@ -13,18 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "example_format"
-LOG = """# stock log 1
-1001 2026-03-01T08:00:00Z BEGIN 7
-1002 2026-03-01T08:00:01Z INSERT 7 shop.items id=1;name=elm;note
-1003 2026-03-01T08:00:02Z UPDATE 7 shop.items id=1;name=elm -> id=1;name=öak
-1004 2026-03-01T08:00:03Z BEGIN 8
-1005 2026-03-01T08:00:03Z DELETE 8 shop.items id=9
-
-1006 2026-03-01T08:00:04Z COMMIT 7
-what is this?
-1007 yesterday INSERT 8 shop.items id=10
-1008 2026-03-01T08:00:05Z ROLLBACK 8
-"""
 
 
 @pytest.fixture(scope="module")
@@ -35,16 +23,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(source)], check=True)
     return target
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """A log in two files; the first ends inside of transactions."""
-    folder = tmp_path_factory.mktemp("logs")
-    cut = LOG.index("1004")
-    (folder / "monday.log").write_text(LOG[:cut], encoding="utf-8")
-    (folder / "tuesday.log").write_text(LOG[cut:], encoding="utf-8")
-    return [str(folder / "monday.log"), str(folder / "tuesday.log")]
 
 
 def python(installed: Path, *arguments: str) -> str:
@@ -65,39 +43,6 @@ def cdcwb(installed: Path, *arguments: str) -> str:
     return python(installed, "-m", "cdcwb.cli", *arguments)
 
 
-def test_its_captures_are_identified_and_summarised(installed: Path, logs: list[str]) -> None:
-    found = json.loads(cdcwb(installed, "identify", *logs, "--json"))
-    assert (found["format"], found["files"]) == ("stock-log", 2)
-    facts = json.loads(cdcwb(installed, "summary", *logs, "--json"))
-    assert facts["changes_by_operation"] == {"DELETE": 1, "INSERT": 1, "UPDATE": 1}
-    assert (facts["transactions"], facts["healthy"]) == (2, False)
-    assert [(row["code"], row["count"]) for row in facts["problems_by_code"]] == [("malformed", 2)]
-
-
-def test_its_records_are_dissected(installed: Path, logs: list[str]) -> None:
-    offset = LOG.encode().index(b"1003")
-    shown = cdcwb(installed, "inspect", logs[0], "--offset", str(offset + 5))
-    assert "values = id=1;name=elm -> id=1;name=öak  (the row; of an update, the row before and after)" in shown
-    assert "transaction = 7" in shown
-
-
-def test_its_options_are_its_own(installed: Path, logs: list[str]) -> None:
-    facts = json.loads(cdcwb(installed, "summary", *logs, "--format", "stock-log", "-o", "separator=,", "--json"))
-    assert facts["changes"] == 3
-    made = subprocess.run(
-        [sys.executable, "-m", "cdcwb.cli", "summary", *logs, "--format", "stock-log", "-o", "seperator=,"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(installed)])},
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
-    assert made.returncode == 2
-    assert "Did you mean 'separator'?" in made.stderr
-
-
-def test_it_passes_the_checks_of_every_format(installed: Path, logs: list[str]) -> None:
-    code = "import sys; from cdcwb.testing import check_format as c; print(c('stock-log', sys.argv[1:], mutations=50))"
-    assert "events=11, changes=3, transactions=2, problems=2" in python(installed, "-c", code, *logs)
-
-
 PARCELS = """{"event":"registered","at":"2026-03-01T08:00:00Z","seq":1,"tx":"a","parcel":{"id":1,"town":"Elm"}}
 {"event":"moved","at":"2026-03-01T08:00:01Z","seq":2,"tx":"a","parcel":{"id":1,"town":"Öak"},"was":{"town":"Elm"}}
 {"event":"moved","at":"2026-03-01T08:00:02Z","seq":3,"tx":"b","parcel":{"town":null}}
@@ -105,9 +50,11 @@ PARCELS = """{"event":"registered","at":"2026-03-01T08:00:00Z","seq":1,"tx":"a",
 """
 
 
-def test_a_format_of_messages_passes_too(installed: Path, tmp_path: Path) -> None:
+def test_a_format_of_messages_passes_the_checks_of_every_format(installed: Path, tmp_path: Path) -> None:
     topic = tmp_path / "parcels.json"
     topic.write_text(PARCELS, encoding="utf-8")
+    found = json.loads(cdcwb(installed, "identify", str(topic), "--json"))
+    assert (found["format"], found["files"]) == ("parcel-events", 1)
     facts = json.loads(cdcwb(installed, "summary", str(topic), "--json"))
     assert (facts["format"], facts["changes_by_operation"]) == (
         "parcel-events",
@@ -150,5 +97,5 @@ def test_a_format_of_table_rows_passes_too(installed: Path, tmp_path: Path) -> N
 
 def test_the_cookbook_has_the_code_that_is_tested() -> None:
     cookbook = (ROOT / "docs" / "dissectors.md").read_text(encoding="utf-8")
-    for file in ("stock_log.py", "parcel_events.py", "price_table.py", "pyproject.toml"):
+    for file in ("parcel_events.py", "price_table.py", "pyproject.toml"):
         assert (EXAMPLE / file).read_text(encoding="utf-8").rstrip() in cookbook

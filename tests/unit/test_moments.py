@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdcwb.formats.moments import moment, moments
-from cdcwb.formats.sequences import sequence_times
+from cdcwb.formats.moments import moment, moments, sequence_times
 
 _TIMES = st.from_regex(
     r"\A(20\d\d|0000|0001|9999|[0-9]{4})-[0-3][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9](:[0-6][0-9]([.,]\d{0,8})?)?"

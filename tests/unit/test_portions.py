@@ -54,4 +54,4 @@ def _read(reader: source.Reader, partition: source._Splits) -> list[pa.RecordBat
 
 
 def _read_with_all(name: str, options: dict[str, str], partition: source._Splits) -> list[pa.RecordBatch]:
-    return list(source.Reader(name, options).read(source._Splits(partition.first, partition.stop, {})))
+    return list(source.Reader(name, options).read(source._Splits(partition.first, partition.stop, None)))

@@ -24,8 +24,8 @@ from cdcwb.formats.gbase8s.layout import FORMAT, ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, FirstPass, Options, StreamState, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
-from cdcwb.formats.records import Framing, Plan, RecordFormat, Split, Stream
-from cdcwb.formats.transactions import Ending
+from cdcwb.formats.records import Framing, Plan, Split, Stream
+from cdcwb.formats.transactions import Ending, StreamFormat
 from cdcwb.model import Problem
 
 __all__ = ["GBase8s"]
@@ -34,7 +34,7 @@ _HEAD: Final = 1 << 18
 _FILES: Final = 8
 
 
-class GBase8s(RecordFormat):
+class GBase8s(StreamFormat):
     """Reads GBase 8s CDC captures in every input shape."""
 
     name = FORMAT
@@ -100,11 +100,11 @@ class GBase8s(RecordFormat):
         return [asdict(shared.settings), sorted(shared.labels.items()), known, before]
 
     def label(self, plan: Plan, table: Any) -> tuple[str | None, str]:
-        """See :meth:`cdcwb.formats.records.RecordFormat.label`."""
+        """See :meth:`cdcwb.formats.transactions.StreamFormat.label`."""
         return VersionsInForce(plan.shared, {}).names(table)
 
     def ending(self, found: Ending) -> Ending:
-        """See :meth:`cdcwb.formats.records.RecordFormat.ending`."""
+        """See :meth:`cdcwb.formats.transactions.StreamFormat.ending`."""
         position, undo = (None if one is None else f"{one:016X}" for one in (found.position, found.undo))
         time = None if found.time is None or not is_time(found.time) else found.time * 1_000_000
         return Ending(found.kind, position, time, undo)

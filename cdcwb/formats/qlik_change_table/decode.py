@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, interleaved, maps_of
 from cdcwb.formats.containers.rows import TableName
-from cdcwb.formats.moments import MICROSECONDS, moments
+from cdcwb.formats.moments import MICROSECONDS, UNKNOWN_UNTIL, moments, sequence_times
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.layout import HEADERS, LETTERS, OPERATIONS, known_columns
 from cdcwb.formats.qlik_change_table.masks import MaskSettings, changed_columns
-from cdcwb.formats.sequences import UNKNOWN_UNTIL, sequence_times
 from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible

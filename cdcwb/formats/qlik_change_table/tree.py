@@ -15,6 +15,7 @@ from cdcwb.formats import bitmask
 from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.moments import moment as time_of
+from cdcwb.formats.moments import sequence_times
 from cdcwb.formats.qlik_change_table.decode import partition_span
 from cdcwb.formats.qlik_change_table.layout import (
     CONTROL,
@@ -26,7 +27,6 @@ from cdcwb.formats.qlik_change_table.layout import (
     known_columns,
 )
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
-from cdcwb.formats.sequences import sequence_times
 from cdcwb.formats.table_rows import TableFile
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural

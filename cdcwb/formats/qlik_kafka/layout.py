@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final
 
-from cdcwb.formats.moments import moment
-from cdcwb.formats.sequences import UNKNOWN_UNTIL
+from cdcwb.formats.moments import UNKNOWN_UNTIL, moment
 from cdcwb.words import visible
 
 __all__ = [
