@@ -640,7 +640,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
 
 def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list[dict[str, Any]]:
     """The versions of tables; those without a definition have columns by their index, which a row for ``detected``
-    says."""
+    states."""
     plan.shared.lookup, count = lookup, len(lookup.versions)
     if count:
         of_records = sum(version.origin == RECORD_VERSION for version in lookup.versions)
