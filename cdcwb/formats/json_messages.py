@@ -31,7 +31,7 @@ from cdcwb.formats.inferred import (
     merged_tables,
     note_tables,
 )  # fmt: skip
-from cdcwb.formats.json_values import EXACT, CutOff
+from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
 from cdcwb.formats.requests import select
@@ -290,7 +290,7 @@ def changed_at(milliseconds: int) -> dict[str, Any]:
 
 def _parsed(value: bytes, remarks: list[str]) -> Any:
     try:
-        return EXACT.parse(value, remarks)
+        return parse_json(value, remarks)
     except ValueError as reason:
         return reason
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
 __all__ = [
-    "EXACT", "MARK", "CutOff", "JsonReader", "as_text", "comma_remark", "digits_of", "has_minus_zero", "is_cut_off",
+    "MARK", "CutOff", "as_text", "comma_remark", "decode_json", "digits_of", "has_minus_zero", "is_cut_off",
     "parse_json", "without_trailing_commas",
 ]  # fmt: skip
 
@@ -31,51 +30,39 @@ class CutOff(ValueError):  # noqa: N818  (not an error: the text may be valid up
     """A truncated JSON text without other errors."""
 
 
-class JsonReader:
-    """Reads JSON texts. ``number`` converts the digits of a number with a point or an exponent, ``whole`` those of
-    other numbers if the text needs the slow path: a lone surrogate, or a match of ``odd``."""
+def decode_json(value: bytes) -> Any:
+    """A JSON text as Python objects; numbers with a point or an exponent, and ``-0``, are :class:`msgspec.Raw`: their
+    digits. Raises ValueError or RecursionError for an invalid one; mends nothing."""
+    return _slowly(value) if has_minus_zero(value) else _exact.decode(value)
 
-    def __init__(
-        self,
-        number: Callable[[str], Any] = str,
-        whole: Callable[[str], Any] = int,
-        odd: Callable[[bytes], object] | None = None,
-    ) -> None:
-        self._number, self._whole, self._odd = number, whole, odd
-        self._decoder = msgspec.json.Decoder(float_hook=number)
 
-    def decode(self, value: bytes) -> Any:
-        """A JSON text as Python objects. Raises ValueError or RecursionError for an invalid one; mends nothing."""
-        if self._odd is not None and self._odd(value):
-            return self._slowly(value)
-        return self._decoder.decode(value)
+def parse_json(value: bytes, remarks: list[str] | None = None) -> Any:
+    """A JSON text as :func:`decode_json` gives it; a lone surrogate becomes a question mark. With ``remarks``, trailing
+    commas are ignored, and a sentence about them is added. Raises CutOff for a truncated text, another ValueError, with
+    error and byte, for an invalid one.
+    """
+    try:
+        return decode_json(value)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    except ValueError as reason:
+        if value.startswith(MARK) and not value.startswith(MARK, len(MARK)):
+            return parse_json(value[len(MARK) :], remarks)
+        if _HALF_PAIR.search(value):
+            with contextlib.suppress(ValueError, RecursionError):
+                return _slowly(value)
+        if remarks is not None and (remark := comma_remark(value)) is not None:
+            found = parse_json(without_trailing_commas(value)[1])
+            remarks.append(remark)
+            return found
+        if is_cut_off(value):
+            raise CutOff(f"the JSON text is cut off after byte {len(value)}") from None
+        raise ValueError(f"expected a JSON document, found: {reason}") from None
 
-    def parse(self, value: bytes, remarks: list[str] | None = None) -> Any:
-        """A JSON text as Python objects; a lone surrogate becomes a question mark. With ``remarks``, trailing commas
-        are ignored, and a sentence about them is added. Raises CutOff for a truncated text, another ValueError, with
-        error and byte, for an invalid one.
-        """
-        try:
-            return self.decode(value)
-        except RecursionError:
-            raise ValueError("JSON that is nested too deeply") from None
-        except ValueError as reason:
-            if value.startswith(MARK) and not value.startswith(MARK, len(MARK)):
-                return self.parse(value[len(MARK) :], remarks)
-            if _HALF_PAIR.search(value):
-                with contextlib.suppress(ValueError, RecursionError):
-                    return self._slowly(value)
-            if remarks is not None and (remark := comma_remark(value)) is not None:
-                found = self.parse(without_trailing_commas(value)[1])
-                remarks.append(remark)
-                return found
-            if is_cut_off(value):
-                raise CutOff(f"the JSON text is cut off after byte {len(value)}") from None
-            raise ValueError(f"expected a JSON document, found: {reason}") from None
 
-    def _slowly(self, value: bytes) -> Any:
-        found = json.loads(value.decode(), parse_float=self._number, parse_int=self._whole, parse_constant=_no_constant)
-        return _written(found) if _HALF_PAIR.search(value) else found
+def _slowly(value: bytes) -> Any:
+    found = json.loads(value.decode(), parse_float=digits_of, parse_int=_exact_integer, parse_constant=_no_constant)
+    return _written(found) if _HALF_PAIR.search(value) else found
 
 
 def is_cut_off(value: bytes) -> bool:
@@ -150,12 +137,7 @@ def _exact_integer(digits: str) -> int | msgspec.Raw:
     return digits_of(digits) if digits == "-0" else int(digits)
 
 
-EXACT: Final = JsonReader(digits_of, _exact_integer, has_minus_zero)
-"""Reads JSON texts; numbers with a point or an exponent, and ``-0``, are :class:`msgspec.Raw`: their digits."""
-
-parse_json: Final = JsonReader().parse
-"""A JSON text as Python objects; numbers with a point or an exponent remain text. Raises ValueError with the error and
-the byte."""
+_exact: Final = msgspec.json.Decoder(float_hook=digits_of)
 
 
 def as_text(value: Any) -> str | None:

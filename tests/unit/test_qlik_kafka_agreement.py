@@ -55,10 +55,7 @@ def fields_of(field: Field | None) -> dict[str, Field]:
 
 def text_of(field: Field | None) -> str | None:
     """The text of a field, as a header or column has it."""
-    if field is None or not is_object(field):
-        return None if field is None else field.value
-    inner = json.loads(field.value or "", parse_float=str)
-    return json.dumps(inner, ensure_ascii=False, separators=(",", ":"))
+    return None if field is None else field.value
 
 
 def texts_of(fields: Mapping[str, Field]) -> dict[str, str | None]:

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from cdcwb.formats.containers.messages import MALFORMED, Messages, shown
-from cdcwb.formats.json_values import EXACT
+from cdcwb.formats.json_values import decode_json
 
 __all__ = ["AVRO_JSON", "decoded", "is_avro_json"]
 
@@ -104,7 +104,7 @@ def _encoded(value: bytes, schema: str) -> bytes:
 
 def _without_branches(value: bytes) -> bytes:
     try:
-        return msgspec.json.encode(_plain(EXACT.decode(value)))
+        return msgspec.json.encode(_plain(decode_json(value)))
     except (ValueError, RecursionError):
         return value
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from cdcwb.formats.arrays import text_array
 from cdcwb.formats.containers.avro_values import float_text
 from cdcwb.formats.debezium.layout import TIMES, Clock
-from cdcwb.formats.json_values import EXACT
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages.connect import Remark, Type, plain
 from cdcwb.model import Problem
 
@@ -41,7 +41,7 @@ def document_of(value: Any) -> dict[str, Any] | None:
     if isinstance(value, dict) or value is None:
         return value
     try:
-        found = EXACT.parse(str(value).encode("utf-8", "replace"))
+        found = parse_json(str(value).encode("utf-8", "replace"))
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.containers.messages import MESSAGE, Messages
-from cdcwb.formats.json_values import EXACT, MARK, without_trailing_commas
+from cdcwb.formats.json_values import MARK, parse_json, without_trailing_commas
 
 __all__ = ["decode", "has_literals", "literal_of", "objects_of", "with_literals"]
 
@@ -27,7 +27,7 @@ _IMAGES: Final = ("before", "after", "tokens")
 def decode(value: bytes, remarks: list[str]) -> Any:
     """The message in a JSON text, without what Kafka Connect wrapped around it, and with images as objects; None for
     null. ``remarks`` gets what is passed over. Raises ValueError, CutOff for a truncated text."""
-    document = EXACT.parse(value, remarks)
+    document = parse_json(value, remarks)
     if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
         document = document["payload"]
     if document.__class__ is not dict or "before" in document or "after" in document:

@@ -23,7 +23,7 @@ from cdcwb.formats.containers.avro_schema import Node, parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_text import field_tree
-from cdcwb.formats.json_values import EXACT, CutOff, digits_of, has_minus_zero
+from cdcwb.formats.json_values import CutOff, digits_of, has_minus_zero, parse_json
 from cdcwb.model import Problem
 
 __all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain"]
@@ -273,7 +273,7 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
     if content is not value and content == _NULL:
         return None
     try:
-        parsed = EXACT.parse(content, noted)
+        parsed = parse_json(content, noted)
         if content is value and isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}:
             schema, parsed = msgspec.json.encode(parsed["schema"]), parsed["payload"]  # what msgspec alone cannot read
     except CutOff:

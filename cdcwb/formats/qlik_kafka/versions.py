@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
+from cdcwb.formats.json_values import as_text
 from cdcwb.formats.messages.format import TableColumn, TableVersion
 
 __all__ = [
@@ -158,7 +159,7 @@ def from_metadata(message: Mapping[str, Any]) -> Version:
         columns=columns,
         origin="record",
         text=_text(message.get("dataSchema")),
-        lineage={name: str(value) for name, value in lineage.items() if value is not None},
+        lineage={name: text for name, value in lineage.items() if (text := as_text(value)) is not None},
         schema_id=schema_id,
     )
 
