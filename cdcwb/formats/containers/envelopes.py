@@ -29,7 +29,6 @@ __all__ = [
 BINARY: Final = b"atMSG"
 """The beginning of Qlik's envelope in Avro."""
 
-_BINARY: Final = (BINARY, b"\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -123,23 +122,21 @@ TIME_TYPES: Final = {
 _raw: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _anything: Final = msgspec.json.Decoder(float_hook=str)
 _INVALID: Final = (ValueError, RecursionError)
-_NULL: Final = b"null"
-
-Parts = Mapping[str, bytes]
-"""The parts of a wrapped message by their names in :data:`_PARTS`, in JSON."""
 
 
-def _parts(text: bytes) -> Parts | None:
-    """The parts of a wrapped message; None if it is no such object. Raises what msgspec raises for invalid JSON."""
-    fields = _raw.decode(text)
+def _parts(text: bytes) -> dict[str, Any] | None:
+    """The parts of a wrapped message by their names in :data:`_PARTS`; None if it is no such object. Raises what
+    msgspec raises for invalid JSON."""
+    fields = _anything.decode(text)
+    if not isinstance(fields, dict):
+        return None
     for name in _INSIDE.keys() & fields.keys():
-        if bytes(fields[name])[:1] == b"{":
-            inner = _raw.decode(fields[name])
-            if _INSIDE[name] in inner and bytes(inner.get("data", b""))[:1] == b'"':
-                fields |= inner
-                return {part: bytes(fields[one]) for part, one in _named_parts(fields).items()}
+        inner = fields[name]
+        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and _INSIDE[name] in inner:
+            fields |= inner
+            return {part: fields[one] for part, one in _named_parts(fields).items()}
     names = _names_of(tuple(fields))
-    return None if names is None else {part: bytes(fields[one]) for part, one in names.items()}
+    return None if names is None else {part: fields[one] for part, one in names.items()}
 
 
 def _named_parts(fields: Container[str]) -> dict[str, str]:
@@ -166,68 +163,61 @@ def is_record(text: bytes) -> bool:
 
 
 def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
-    """The message in a wrapping object; None for a JSON object that wraps none."""
+    """The message in a wrapping object; None for a JSON object that wraps none. In a text that is not UTF-8 a character
+    is a byte: kcat prints the bytes of a value as they are, except control characters."""
     has_bytes = not _is_utf8(text)
     try:
-        parts = _parts(text)
-        if parts is None:
-            return None
-        facts, key = _facts(parts, has_bytes), _key(parts, encoding, has_bytes)
-        error = _anything.decode(parts.get("error", _NULL))
-        written = _payload(parts, "value")
-        value = _decoded(written, encoding, has_bytes)
+        parts = _parts(text.decode("latin-1").encode() if has_bytes else text)
     except _INVALID as reason:
         return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {reason}")
-    if error is not None:
-        sentence = f"the tool that wrote it did not decode the value: {error}"
-    elif value is None and written != _NULL:
-        sentence = f"a value in {encoding} was expected, found {shown(_string(written, has_bytes))}"
+    if parts is None:
+        return None
+    facts, key = _facts(parts, has_bytes), _key(parts, text, encoding, has_bytes)
+    found = _payload(parts.get("value"))
+    value = _decoded(found, text, "value", encoding, has_bytes)
+    if parts.get("error") is not None:
+        sentence = f"the tool that wrote it did not decode the value: {parts['error']}"
+    elif value is None and found is not None:
+        sentence = f"a value in {encoding} was expected, found {shown(_encoded(found, has_bytes))}"
     else:
-        return ParsedSegment(MESSAGE, None if value == _NULL else value, key, facts)
+        return ParsedSegment(MESSAGE, None if value == b"null" else value, key, facts)
     return ParsedSegment(MALFORMED, None, key, facts, sentence)
 
 
-def _payload(parts: Parts, part: str) -> bytes:
+def _payload(value: Any) -> Any:
     """A value or key, without the object of Redpanda Console around it."""
-    found = parts.get(part, _NULL)
-    if found[:1] == b"{" and b'"encoding"' in found:
-        inner = _raw.decode(found)
-        if {"encoding", "payload"} <= inner.keys() and "schema" not in inner:
-            return bytes(inner["payload"])
-    return found
+    is_wrapped = isinstance(value, dict) and {"encoding", "payload"} <= value.keys() and "schema" not in value
+    return value["payload"] if is_wrapped else value
 
 
-def _decoded(written: bytes, encoding: str, has_bytes: bool) -> bytes | None:
-    """A value: the text of a string, decoded, or other JSON as it is written; None for null, and if it cannot be
+def _decoded(value: Any, text: bytes, part: str, encoding: str, has_bytes: bool) -> bytes | None:
+    """A value: the bytes of a text, decoded, or other JSON as it is in ``text``; None for null, and if it cannot be
     decoded."""
-    if written[:1] != b'"':
-        return None if written == _NULL else written
-    text = _string(written, has_bytes)
-    if encoding in DECODERS and text[:64].lstrip()[:1] != b"{":
-        return DECODERS[encoding](text)
-    if not has_bytes and text.startswith(_BINARY) and is_binary(again := _string(written, True)):
-        return again
-    return text
+    if isinstance(value, str):
+        raw = _encoded(value, has_bytes)
+        return DECODERS[encoding](raw) if encoding in DECODERS and value[:64].lstrip()[:1] != "{" else raw
+    if value is None:
+        return None
+    fields = _raw.decode(text)
+    written = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), b"")
+    is_wrapped = not written or (b'"encoding"' in written[:4096] and b'"payload"' in written)
+    return msgspec.json.encode(value) if is_wrapped else written
 
 
-def _string(written: bytes, has_bytes: bool) -> bytes:
-    """The text of a JSON string in UTF-8. ``has_bytes``: kcat prints the bytes of a value as they are, except control
-    characters; each is a character then."""
-    if not has_bytes:
-        return str(_anything.decode(written)).encode()
-    text = str(_anything.decode(written.decode("latin-1").encode()))
+def _encoded(text: str, has_bytes: bool) -> bytes:
+    """A text in UTF-8, or with a byte for each character."""
     try:
-        return text.encode("latin-1")
+        return text.encode("latin-1" if has_bytes else "utf-8")
     except UnicodeError:
         return text.encode()
 
 
-def _key(parts: Parts, encoding: str, has_bytes: bool) -> bytes | None:
+def _key(parts: Mapping[str, Any], text: bytes, encoding: str, has_bytes: bool) -> bytes | None:
     """A key likewise; one in base64 or hex digits must be text or a binary message."""
-    written = _payload(parts, "key")
-    found = _decoded(written, encoding, has_bytes)
+    key = _payload(parts.get("key"))
+    found = _decoded(key, text, "key", encoding, has_bytes)
     is_decoded = found is not None and (is_binary(found) or _is_utf8(found))
-    return _string(written, has_bytes) if written[:1] == b'"' and encoding in DECODERS and not is_decoded else found
+    return _encoded(key, has_bytes) if isinstance(key, str) and encoding in DECODERS and not is_decoded else found
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -240,24 +230,16 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _facts(parts: Parts, has_bytes: bool) -> dict[str, str | None]:
-    names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
-    found = {name: _value_of(parts[name], has_bytes) for name in names if name in parts}
-    facts = {name: scalar(found.get(name)) for name in names[:3]}
-    time, kind = found.get("timestamp"), found.get("timestamp_type")
+def _facts(parts: Mapping[str, Any], has_bytes: bool) -> dict[str, str | None]:
+    facts = {name: scalar(parts.get(name)) for name in ("topic", "partition", "offset")}
+    time, kind, headers = parts.get("timestamp"), parts.get("timestamp_type"), parts.get("headers")
     if time is not None and time != -1:
         facts["timestamp"] = time_text(time) if isinstance(time, int) else _time(str(time))
     if kind is not None:
         facts["timestamp_type"] = TIME_TYPES.get(str(kind).lower(), str(kind))
-    return facts if found.get("headers") is None else facts | headers_of(found["headers"])
-
-
-def _value_of(written: bytes, has_bytes: bool) -> Any:
-    r"""A JSON value; what is not UTF-8 in it becomes ``\xff``."""
-    if not has_bytes:
-        return _anything.decode(written)
-    text = written.decode("utf-8", "surrogateescape")
-    return _anything.decode(re.sub("[\udc80-\udcff]", lambda one: rf"\\x{ord(one[0]) - 0xDC00:02x}", text))
+    if headers is not None:
+        facts |= headers_of(headers)
+    return {name: one and text_of(_encoded(one, True)) for name, one in facts.items()} if has_bytes else facts
 
 
 def _time(text: str) -> str:
@@ -287,6 +269,8 @@ def scalar(item: Any) -> str | None:
     """A value as text; a list of numbers of bytes as these."""
     if item is None or item.__class__ is str:
         return item
+    if item.__class__ is int:
+        return str(item)
     if isinstance(item, list) and item and all(isinstance(one, int) and -128 <= one < 256 for one in item):
         item = bytes(one & 0xFF for one in item)
     return text_of(item) if isinstance(item, bytes) else msgspec.json.encode(item).decode()
