@@ -333,20 +333,27 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
     They are separated by the first separator that a JSON document, ``null`` or an encoded message follows. Only if the
     key may be JSON itself, all of the rest is examined.
     """
-    size, separator = len(layout.separator), re.escape(layout.separator)
+    size, brace = len(layout.separator), layout.separator + b"{"
     is_null = text[-4:] in _NO_VALUE and text.endswith(layout.separator, 0, -len(NULL))
-    is_json = text[:1] in (b"{", b"[", b'"')  # the key may be
-    places = [found.start() for found in islice(re.finditer(separator + rb"\{", text), _ATTEMPTS if is_json else 1)]
-    place = next((at for at in places if not is_json or is_document(text[at + size :])), None)
-    if place is None and places and not is_null and text[-1:] != b"}":  # the value is cut off
-        place = places[0]
-    if place is not None:
+    first = place = text.find(brace)
+    may_be_json = text[:1] in (b"{", b"[", b'"')  # the key
+    if may_be_json and text[-1:] == b"}" and layout.separator.strip(b",: "):
+        may_be_json = text.find(brace, first + 1) >= 0
+    if may_be_json:
+        for _ in range(_ATTEMPTS):
+            if place < 0 or is_document(text[place + size :]):
+                break
+            place = text.find(brace, place + 1)
+        else:
+            place = -1
+        place = first if place < 0 and not is_null and text[-1:] != b"}" else place  # the value is cut off
+    if place >= 0:
         return text[:place], text[place + size :]
     if is_null:
         return text[: -len(NULL) - size], NULL
     if text.endswith(layout.separator) and is_document(text[:-size]):
         return text[:-size], NULL  # kcat prints nothing for a null value
-    for found in islice(re.finditer(separator, text), _ATTEMPTS):
+    for found in islice(re.finditer(re.escape(layout.separator), text), _ATTEMPTS):
         rest = text[found.end() :]
         value = rest if layout.encoding == "text" else envelopes.DECODERS[layout.encoding](rest)
         if value is not None and envelopes.is_binary(value):
