@@ -296,13 +296,20 @@ _KCAT: Final = re.compile(
     re.DOTALL,
 )
 _VALUE: Final = b", value = "
-PRINTED: Final = (b"ConsumerRecord(", b"Topic ")
+# `|(?!)` in a possessive group: see tests/possessive.py
+_BYTES: Final = re.compile(
+    rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)"""
+    rb"""((?:[^'"\\\n]++|\\.|(?!\1)['"]|(?!))*+)(\1?)""",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(rb"""\\(?:x[0-9A-Fa-f]{2}|[0-3]?[0-7]{1,2}|[abfnrtv\\'"])""")
+PRINTED: Final = (b"ConsumerRecord(", b"Topic ", b"b'", b'b"')
 """What a line that is a printed record has in it."""
 
 
 def printed_record(text: bytes) -> ParsedSegment | None:
-    """The message of a ``ConsumerRecord`` as Java or kafka-python prints it, in a line of a log, or of a line in the
-    format that the manual of kcat proposes; None without one."""
+    """The message in a line of a log: of a ``ConsumerRecord`` as Java or kafka-python prints it, of the format that the
+    manual of kcat proposes, or in a Python bytes literal with a JSON object; None without one."""
     kcat = _KCAT.match(text)
     if kcat is not None:
         topic, partition, offset, key, size, value = kcat.groups()
@@ -317,12 +324,22 @@ def printed_record(text: bytes) -> ParsedSegment | None:
         return ParsedSegment(MESSAGE, value, key, facts | header_facts(headers))
     found = _PYTHON_RECORD.search(text)
     if found is None:
-        return None
+        return _of_literal(text)
     name, partition, offset, time, kind, key, value = found.groups()
     pairs = [(_literal(one), _literal(other)) for one, other in _PYTHON_HEADER.findall(text, found.end())]
     headers = [(text_of(one or b""), None if other is None else text_of(other)) for one, other in pairs]
     facts = _printed_facts(text_of(_literal(name) or b""), partition, offset, time, kind.decode())
     return ParsedSegment(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
+
+
+def _of_literal(text: bytes) -> ParsedSegment | None:
+    """The message that a program logged as a bytes literal; nothing is evaluated."""
+    found = _BYTES.search(text)
+    if found is None:
+        return None
+    if not found[3]:
+        return ParsedSegment(MALFORMED, None, reason="a bytes literal without a closing quote")
+    return ParsedSegment(MESSAGE, _ESCAPE.sub(lambda escape: codecs.escape_decode(escape[0])[0], found[2]))
 
 
 def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:

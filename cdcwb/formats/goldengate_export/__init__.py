@@ -30,7 +30,7 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate.contents import typed_rows, wanted_for
 from cdcwb.formats.goldengate.definitions import full_name, read_definitions
 from cdcwb.formats.goldengate_export.events import event_of, note, record_of, times_of
-from cdcwb.formats.goldengate_export.json import decode, has_literals, literal_of, objects_of, with_literals
+from cdcwb.formats.goldengate_export.json import decode, objects_of
 from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
@@ -108,10 +108,9 @@ class GoldenGateExport(JsonMessages):
         joined = [line for line in head.split(b"\n")[:-1] if len(objects_of(line[line.find(b"{") :])) > 1]
         if joined and not is_json(head.removeprefix(MARK)):
             return detect.probe(path, {**options, "container": "lines"}, limit)
-        if joined or has_literals(head):
+        if joined:
             found = detect.probe(path, {**options, "container": "lines", "encoding": "text"}, limit)
-            what = "consecutive JSON objects" if joined else "Python bytes literals with JSON objects"
-            return replace(found, settings={"encoding": "text"}, evidence=f"lines of {what}")
+            return replace(found, settings={"encoding": "text"}, evidence="lines of consecutive JSON objects")
         return detect.probe(path, options, limit)
 
     def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
@@ -121,7 +120,7 @@ class GoldenGateExport(JsonMessages):
 
     def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.count`. The begin of a message counts."""
-        values = [value for value in with_literals(messages).value.to_pylist() if value is not None]
+        values = [value for value in messages.value.to_pylist() if value is not None]
         return sum(self._is_message(value) for value in values), len(values), True
 
     def _is_message(self, value: bytes) -> bool:
@@ -135,17 +134,8 @@ class GoldenGateExport(JsonMessages):
 
     # --- messages
 
-    def _rows(self, messages: Messages, own: Mapping[str, str], texts: bool = True) -> Any:
-        return super()._rows(with_literals(messages), own, texts)
-
     def bodies(self, value: bytes, remarks: list[str]) -> tuple[list[Any], list[int]]:
         """See :meth:`JsonMessages.bodies`: several objects that a message joins are an event each."""
-        if not is_json(value.removeprefix(MARK)) and (literal := literal_of(value)) is not None:
-            text, found = literal
-            if not found[3]:
-                return [ValueError("a bytes literal without a closing quote")], [len(value)]
-            bodies, ends = self.bodies(text, remarks)
-            return bodies, [end * len(value) // len(text) for end in ends]
         try:
             return [decode(value, remarks)], [len(value)]
         except ValueError as reason:

@@ -1,24 +1,17 @@
-r"""GoldenGate's JSON messages as values (docs/formats/goldengate.md §8.1). Kafka Connect may have
-wrapped a message; the columns of an image may be fields of it (``before.ID``); a handler in transaction mode joins
-several objects to one message; and a program may have logged it as a Python bytes literal,
-``Received message: b'{"table": …}'``. Nothing is evaluated.
+"""GoldenGate's JSON messages as values (docs/formats/goldengate.md §8.1). Kafka Connect may have wrapped a message; the
+columns of an image may be fields of it (``before.ID``); and a handler in transaction mode joins several objects to one
+message.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
-from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-
-from cdcwb.formats.containers.messages import MESSAGE, Messages
 from cdcwb.formats.json_values import MARK, parse_json, without_trailing_commas
 
-__all__ = ["decode", "has_literals", "literal_of", "objects_of", "with_literals"]
+__all__ = ["decode", "objects_of"]
 
 _FLAT: Final = ("before.", "after.")
 _IMAGES: Final = ("before", "after", "tokens")
@@ -65,42 +58,3 @@ def objects_of(value: bytes) -> list[int]:
             return starts
         at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
     return starts if at == len(text) else []
-
-
-# --- bytes literals ---------------------------------------------------------------------------------------------------
-
-# `|(?!)` in a possessive group: see tests/possessive.py
-_LITERAL: Final = re.compile(
-    rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)"""
-    rb"""((?:[^'"\\\n]++|\\.|(?!\1)['"]|(?!))*+)(\1?)""",
-    re.DOTALL,
-)
-_ESCAPE: Final = re.compile(rb"""\\(?:x[0-9A-Fa-f]{2}|[0-3]?[0-7]{1,2}|[abfnrtv\\'"])""")
-
-
-def has_literals(head: bytes) -> bool:
-    """Whether the lines of a file's beginning have more literals than objects."""
-    lines = head.split(b"\n")
-    plain = sum(line.lstrip()[:1] == b"{" for line in lines)
-    return sum(_LITERAL.search(line) is not None for line in lines) > plain
-
-
-def literal_of(line: bytes) -> tuple[bytes, re.Match[bytes]] | None:
-    """The bytes of the first literal of a line that begins like a JSON object, and where it is; None without one."""
-    found = _LITERAL.search(line)
-    if found is None:
-        return None
-    return _ESCAPE.sub(lambda escape: codecs.escape_decode(escape[0])[0], found[2]), found
-
-
-def with_literals(messages: Messages) -> Messages:
-    """The messages, to which lines with a literal belong, too."""
-    sources = {at: messages.source[at].as_py() or b"" for at in np.flatnonzero(messages.state).tolist()}
-    found = [at for at, line in sources.items() if _LITERAL.search(line)]
-    if not found:
-        return messages
-    state, values = messages.state.copy(), messages.value.to_pylist()
-    state[found] = MESSAGE
-    for at in found:
-        values[at] = sources[at]
-    return replace(messages, state=state, value=pa.array(values, pa.binary()))

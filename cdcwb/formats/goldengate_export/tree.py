@@ -12,26 +12,16 @@ from typing import Any, Final
 
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate_export.events import record_of
-from cdcwb.formats.goldengate_export.json import decode, literal_of
+from cdcwb.formats.goldengate_export.json import decode
 from cdcwb.formats.goldengate_export.layout import field_meaning, role_of, token_meaning
-from cdcwb.formats.json_values import MARK
-from cdcwb.formats.messages.connect import is_json, message_tree
+from cdcwb.formats.messages.connect import message_tree
 from cdcwb.model import Problem
 
 __all__ = ["json_tree", "xml_tree"]
 
 
 def json_tree(record: bytes) -> Field:
-    """The fields of a message, or of a line with a bytes literal. Every byte is in one leaf, whatever the bytes are.
-    Never raises."""
-    found = None if is_json(record.removeprefix(MARK)) else literal_of(record)
-    if found is not None:
-        value, (start, stop) = found[0].decode("utf-8", "backslashreplace"), found[1].span(2)
-        parts = [Field("text", 0, start, record[:start], None, "text and the literal's opening quote")]
-        parts.append(Field("message", start, stop - start, record[start:stop], value, "the message, with escapes"))
-        if rest := record[stop:]:
-            parts.append(Field("end", stop, len(rest), rest, None, "what follows the message"))
-        return Field("line", 0, len(record), record, None, "a message logged as a Python bytes literal", tuple(parts))
+    """The fields of a message. Every byte is in one leaf, whatever the bytes are. Never raises."""
     columns: set[str] = set()
     operation = None
     with suppress(ValueError, AttributeError):
