@@ -422,6 +422,8 @@ def _is_printed(text: bytes) -> bool:
 
 
 def _is_complete(text: bytes, layout: Layout) -> bool:
+    if layout.records and _is_printed(text):
+        return True
     found = console.parse(text, layout)
     if found.state != MESSAGE or found.value is None:
         return found.state == MESSAGE

@@ -29,6 +29,7 @@ __all__ = [
 BINARY: Final = b"atMSG"
 """The beginning of Qlik's envelope in Avro."""
 
+_BINARY: Final = ("atMSG", "\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
@@ -124,10 +125,10 @@ _anything: Final = msgspec.json.Decoder(float_hook=str)
 _INVALID: Final = (ValueError, RecursionError)
 
 
-def _parts(text: bytes) -> dict[str, Any] | None:
+def _parts(text: bytes, has_bytes: bool) -> dict[str, Any] | None:
     """The parts of a wrapped message by their names in :data:`_PARTS`; None if it is no such object. Raises what
     msgspec raises for invalid JSON."""
-    fields = _anything.decode(text)
+    fields = _anything.decode(text.decode("latin-1").encode() if has_bytes else text)
     if not isinstance(fields, dict):
         return None
     for name in _INSIDE.keys() & fields.keys():
@@ -157,7 +158,7 @@ def _names_of(fields: tuple[str, ...]) -> dict[str, str] | None:
 def is_record(text: bytes) -> bool:
     """Whether the text is a JSON object that wraps a message."""
     try:
-        return _parts(text) is not None
+        return _parts(text, not _is_utf8(text)) is not None
     except _INVALID:
         return False
 
@@ -167,7 +168,9 @@ def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     is a byte: kcat prints the bytes of a value as they are, except control characters."""
     has_bytes = not _is_utf8(text)
     try:
-        parts = _parts(text.decode("latin-1").encode() if has_bytes else text)
+        parts = _parts(text, has_bytes)
+        if parts and not has_bytes and str(parts.get("value"))[:5].startswith(_BINARY):
+            parts, has_bytes = _parts(text, True) or parts, True
     except _INVALID as reason:
         return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {reason}")
     if parts is None:
