@@ -21,7 +21,6 @@ from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
 from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, SQL, FileProbe, RowSegments
-from cdcwb.formats.containers.sql import find_begin, sql_parts
 from cdcwb.formats.containers.tables import csv_parts, read_parts
 from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import Source, open_source
@@ -223,6 +222,8 @@ def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset
                 found.size, found.problem = source.length, source.problem or file.problem
         yield from read_parts(file, one.start, one.stop, upper)
         return
+    from cdcwb.formats.containers.sql import sql_parts
+
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         found.size, found.problem = source.length, source.problem or file.problem
         begin = one.begin if one.begin is not None else _begin_of(source, one)
@@ -238,6 +239,8 @@ def _begin_of(source: Source, one: FileRange) -> int:
     file, start = one.file, one.start
     if file.kind == CSV:
         return max(likely_start(source, start, file.dialect or DEFAULT, file.width), file.first)
+    from cdcwb.formats.containers.sql import find_begin
+
     before = max(start - 1, 0)
     begin = find_begin(source.view(before, one.stop), start)
     return begin if begin < one.stop else find_begin(source.view(before, source.length), start)

@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats import json_spans as js
 from cdcwb.formats.arrays import hex_digits, interleaved, slices
-from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.delimited import (
     Bytes,
     DelimitedRecords,
@@ -25,8 +23,6 @@ from cdcwb.formats.containers.delimited import (
     only_record,
 )
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.json_text import KINDS, content_span, damage_of, decoded, read_spans, text_of
-from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.kernels import kernel
 from cdcwb.model import EVENTS, Kind, OffsetUnit, Problem
 from cdcwb.words import unique_names, unused_name
@@ -684,6 +680,8 @@ def texts_of(column: pa.Array) -> pa.StringArray:
         return column
     if is_binary(kind):
         return hex_text(column, upper=False)
+    from cdcwb.formats.containers.avro_values import to_text
+
     try:
         if pa.types.is_timestamp(kind):
             zoneless = column.cast(pa.timestamp(kind.unit)) if kind.tz else column
@@ -743,6 +741,10 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
 def cut_json(record: bytes) -> list[Cell] | str:
     """The fields of a row that is a JSON object, or its error. The opening brace and preceding text belong to the
     first, the closing one and following text to the last."""
+    from cdcwb.formats import json_spans as js
+    from cdcwb.formats.json_text import KINDS, content_span, damage_of, decoded, read_spans, text_of
+    from cdcwb.formats.json_values import as_text, parse_json
+
     first, behind = record.find(b"{"), record.rfind(b"}") + 1
     text = record[max(first, 0) : behind]
     spans = read_spans(text, 1)

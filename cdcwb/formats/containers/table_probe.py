@@ -11,16 +11,14 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
-from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
-from cdcwb.formats.containers.excel import ExcelSheet, Workbook
 from cdcwb.formats.containers.rows import (
     BROKEN,
     CSV,
@@ -36,7 +34,6 @@ from cdcwb.formats.containers.rows import (
     named,
     text_rows,
 )
-from cdcwb.formats.containers.sql import DumpTable, is_table, looks_like_dump, outline
 from cdcwb.formats.containers.tables import csv_parts, open_parquet, read_parts
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import Source, in_file, open_source
@@ -44,6 +41,10 @@ from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import info_of, open_file
 from cdcwb.words import joined, plural, unique_names
+
+if TYPE_CHECKING:
+    from cdcwb.formats.containers.excel import Damage, Values
+    from cdcwb.formats.containers.sql import DumpTable
 
 __all__ = [
     "GIVEN",
@@ -176,10 +177,11 @@ def _sample(parts: Iterable[RowSegments], names: Sequence[str], limit: int) -> t
 
 # --- dumps of SQL statements ------------------------------------------------------------------------------------------
 
+_ROW_LINE: Final = re.compile(rb"(?im)^[ \t]*(?:INSERT|REPLACE|COPY|INTO)\s")
 _DEEP: Final = 256 << 20  # bytes in which the table of a dump is looked for
 _MYSQL: Final = re.compile(rb"(?i)-- (?:MySQL|MariaDB) dump|phpMyAdmin SQL Dump|/\*!\d{5} |INSERT\s+INTO\s+`")
 
-DumpTables = Mapping[str, DumpTable]
+DumpTables: TypeAlias = "Mapping[str, DumpTable]"
 """Tables of a dump that have rows, by name (in lower case, with dots)."""
 
 
@@ -202,7 +204,12 @@ def probe_dump(
         if file.read(4) in (b"PAR1", b"PK\x03\x04"):
             return None
     with closing(open_source(path, "binary", HEAD)) as source:
-        if not looks_like_dump(source.read(0, HEAD), damaged):
+        head = source.read(0, HEAD)
+        if not _ROW_LINE.search(head.data):
+            return None
+        from cdcwb.formats.containers.sql import looks_like_dump
+
+        if not looks_like_dump(head, damaged):
             return None
         is_whole = source.compression is None and source.length < HEAD
         found, is_sure = _dump(path, source, choose, charset, backslash, table, limit, quick or is_whole)
@@ -232,6 +239,8 @@ def or_dump(found: FileProbe, claims: Callable[[Sequence[str]], bool], options: 
 
 def named_tables(tables: DumpTables, table: str) -> list[str]:
     """The tables of a dump that the option ``sql_table`` means. Raises OptionError if there is none."""
+    from cdcwb.formats.containers.sql import is_table
+
     wanted = table.casefold()
     names = [name for name in tables if is_table(name, wanted)]
     if names:
@@ -254,6 +263,8 @@ def _dump(
 ) -> tuple[FileProbe | None, bool]:
     """The dump as the bytes of ``source`` show it, and whether no more are needed; None if others have to be looked
     at."""
+    from cdcwb.formats.containers.sql import DumpTable, outline
+
     buffer = source.read(0, source.length)
     is_escape = _MYSQL.search(buffer[:HEAD].tobytes()) is not None if backslash is None else backslash
     tables = outline(buffer, charset, is_escape, limit, table and table.casefold())
@@ -320,6 +331,8 @@ def _parquet(ask: _Question) -> FileProbe:
 
 
 def _excel(ask: _Question) -> FileProbe:
+    from cdcwb.formats.containers.excel import open_workbook
+
     try:
         with open_file(ask.path) as file, zipfile.ZipFile(file) as archive:
             inside = set(archive.namelist())
@@ -330,27 +343,30 @@ def _excel(ask: _Question) -> FileProbe:
     if not any(name.endswith("workbook.xml") for name in inside):
         return _broken(ask.path, "a zip archive that is not an Excel workbook")
     try:
-        with Workbook(ask.path) as book:
+        with open_workbook(ask.path) as book:
             title = book.choose(ask.sheet)
             size = info_of(ask.path).size
-            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": list(book.titles)}, size=size)
-            return _of_sheet(ask, found, book.sheet(title))
+            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": book.titles}, size=size)
+            return _of_sheet(ask, found, book.rows(title))
     except (OptionError, ChangedFileError):
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
 
 
-def _of_sheet(ask: _Question, found: FileProbe, sheet: ExcelSheet) -> FileProbe:
-    rows: list[tuple[int, Texts]] = []
-    for block in sheet.blocks(0, _SHEET_ROWS):
-        rows += [(block.start[index], tuple(values)) for index, values in block.rows]
+def _of_sheet(ask: _Question, found: FileProbe, sheet: Iterator[tuple[int, Values | Damage]]) -> FileProbe:
+    rows, problem = list[tuple[int, Texts]](), None
+    for number, values in sheet:
+        if isinstance(values, str):
+            problem = str(values)
+        elif values:
+            rows.append((number, tuple(values)))
         if len(rows) > max(ask.limit, _RECORDS):
             break
-    if sheet.problem is not None and not rows:
-        raise CaptureError(sheet.problem)
+    if problem is not None and not rows:
+        raise CaptureError(problem)
     if not rows:
-        return replace(found, problem=sheet.problem)
+        return replace(found, problem=problem)
     number, first = rows[0]
     header = ask.header if ask.header is not None else are_names(first)
     width = len(first) if header else max(len(values) for _, values in rows)
@@ -364,7 +380,7 @@ def _of_sheet(ask: _Question, found: FileProbe, sheet: ExcelSheet) -> FileProbe:
         heading="\t".join(text or "" for text in first) if header else "",
         first_row=first + (None,) * (width - len(first)),
         sample=tuple(behind[: ask.limit]),
-        problem=sheet.problem,
+        problem=problem,
     )
 
 
@@ -393,6 +409,8 @@ def rows_of_json(path: str, source: Source) -> JsonRows | None:
     else:
         rows = _objects(lines or [head])
     if head[:1] == b"[" or not rows or rows[0] is None:
+        from cdcwb.formats.containers import detect, message_files
+
         found = detect.probe(path, {"container": "documents"}, HEAD)
         settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}
         some = next(message_files.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)

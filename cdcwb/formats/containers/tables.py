@@ -1,12 +1,12 @@
 """Reads the rows of a file: delimited text, JSON, Parquet or Excel. All readers return :class:`RowSegments`: adjacent
-segments of a file, with rows and gaps.
+segments of a file, with rows and gaps. The reader of a container is imported when a file is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ import pyarrow.parquet as pq
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import delimited
 from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, Bytewise, count_quotes, find_start
-from cdcwb.formats.containers.excel import Workbook
-from cdcwb.formats.containers.message_files import Container, locate, read
-from cdcwb.formats.containers.messages import FILLER, MALFORMED, MESSAGE, NOTE, TRUNCATED
 from cdcwb.formats.containers.rows import (
     CSV,
     EXCEL,
@@ -38,11 +35,13 @@ from cdcwb.formats.containers.rows import (
     json_column,
     rows_of_batch,
 )
-from cdcwb.formats.containers.sql import cut_sql, sql_parts
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit, Problem
+
+if TYPE_CHECKING:
+    from cdcwb.formats.containers.message_files import Container
 
 __all__ = [
     "csv_parts",
@@ -58,16 +57,11 @@ _NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skippe
 
 _JSON_BATCH: Final = 8192
 _PARQUET_BATCH: Final = 8192
+_SHEET_CELLS: Final = 1 << 17  # of a part
+_LEAST_CELLS: Final = 32  # as which a row of a sheet counts
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
 _CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED, delimited.TRUNCATED: Problem.TRUNCATED}
-_MESSAGE_CODES: Final = {
-    MESSAGE: Problem.MALFORMED,  # one that is not a row
-    FILLER: None,
-    NOTE: Problem.MALFORMED,
-    MALFORMED: Problem.MALFORMED,
-    TRUNCATED: Problem.TRUNCATED,
-}
 
 
 def read_parts(
@@ -144,18 +138,24 @@ def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: in
 
 def _container_of(file: FileProbe) -> Container:
     """A file of JSON, read as messages: one document per row."""
+    from cdcwb.formats.containers.message_files import Container
+
     settings = {str(name): str(value) for name, value in file.settings.items() if name != "kind"}
     kind = str(file.settings["kind"])
     return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
 
 
 def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
+    from cdcwb.formats.containers.message_files import read
+    from cdcwb.formats.containers.messages import FILLER, MESSAGE, TRUNCATED
+
+    codes = {FILLER: None, TRUNCATED: Problem.TRUNCATED}  # all else that is not a row is malformed
     for messages in read(_container_of(file), start, stop, _JSON_BATCH):
         part = RowSegments(messages.offset, messages.length, OffsetUnit.BYTE)
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
         for index, value in enumerate(messages.value.to_pylist()):
-            code, reason = _MESSAGE_CODES[states[index]], messages.reasons.get(index, "")
+            code, reason = codes.get(states[index], Problem.MALFORMED), messages.reasons.get(index, "")
             if states[index] == MESSAGE:
                 try:
                     row = parse_json(value or b"null")
@@ -211,34 +211,60 @@ def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]
 
 def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
-    width = file.width
+    from cdcwb.formats.containers.excel import open_workbook
+
     if start == 0 and file.first:
         reason = "header line" if file.header else "rows without values"
         yield _lone(0, file.first, OffsetUnit.ROW, None, reason, None)
-    with Workbook(file.path) as book:
-        sheet = book.sheet(str(file.settings["sheet"]))
-        for block in sheet.blocks(max(start, file.first), stop):
-            part = RowSegments(block.offset, block.length, OffsetUnit.ROW)
-            wide = {index: len(values) for index, values in block.rows if len(values) > width}
-            found = [(index, values) for index, values in block.rows if index not in wide]
-            chosen = np.array([index for index, _ in found], dtype=np.int64)
-            if found:
-                padded = [values + [None] * (width - len(values)) for _, values in found]
-                columns = [pa.array(column, pa.string()) for column in zip(*padded, strict=True)]
-                rows = ColumnRows(file.columns, block.offset[chosen], block.length[chosen], columns)
-                part.rows.append((chosen, rows))
-            part.gaps += [UnparsedSegment(index, None, "rows without values", None) for index in block.blank]
-            for index, cells in wide.items():
-                part.gaps.append(
-                    UnparsedSegment(index, Problem.MALFORMED, f"expected {width} cells, found {cells}", None)
-                )
-            part.gaps.sort(key=lambda gap: gap.index)
-            yield part
-        if sheet.problem is not None:
-            yield _lone(sheet.row, 1, OffsetUnit.ROW, Problem.MALFORMED, sheet.problem, None)
+    with open_workbook(file.path) as book:
+        rows = book.rows(str(file.settings["sheet"]), max(start, file.first), stop)
+        while some := list(_some_rows(rows)):
+            yield _sheet_part(some, file)
+
+
+def _some_rows(rows: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
+    """The next rows of a sheet, as many as fit in a part."""
+    room = _SHEET_CELLS
+    for number, values in rows:
+        yield number, values
+        room -= _LEAST_CELLS + len(values)
+        if room <= 0:
+            return
+
+
+def _sheet_part(some: Sequence[tuple[int, Any]], file: FileProbe) -> RowSegments:
+    """Rows of a sheet as a part; consecutive ones without values are one segment."""
+    from cdcwb.formats.containers.excel import Damage
+
+    offset, length, found = list[int](), list[int](), list[tuple[int, list[str | None]]]()
+    gaps: list[UnparsedSegment] = []
+    for number, values in some:
+        at = len(offset)
+        if not values and gaps and gaps[-1].index == at - 1 and gaps[-1].code is None:
+            length[-1] += 1
+            continue
+        offset.append(number)
+        length.append(1)
+        if isinstance(values, Damage):
+            gaps.append(UnparsedSegment(at, Problem.MALFORMED, str(values), None))
+        elif not values:
+            gaps.append(UnparsedSegment(at, None, "rows without values", None))
+        elif len(values) > file.width:
+            reason = f"expected {file.width} cells, found {len(values)}"
+            gaps.append(UnparsedSegment(at, Problem.MALFORMED, reason, None))
+        else:
+            found.append((at, values + [None] * (file.width - len(values))))
+    part = RowSegments(np.array(offset, np.int64), np.array(length, np.int64), OffsetUnit.ROW, gaps=gaps)
+    if found:
+        index = np.array([at for at, _ in found], np.int64)
+        columns = [pa.array(column, pa.string()) for column in zip(*(values for _, values in found), strict=True)]
+        part.rows.append((index, ColumnRows(file.columns, part.offset[index], part.length[index], columns)))
+    return part
 
 
 def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
+    from cdcwb.formats.containers.sql import sql_parts
+
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         yield from sql_parts(source, file, start, stop)
 
@@ -282,6 +308,8 @@ def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
 
 
 def _document(file: FileProbe, offset: int) -> Iterator[RowSegments]:
+    from cdcwb.formats.containers.message_files import locate
+
     found = locate(_container_of(file), offset)
     start = int(found.offset[0])
     begin = start if file.settings["kind"] == "lines" else 0
@@ -291,6 +319,8 @@ def _document(file: FileProbe, offset: int) -> Iterator[RowSegments]:
 def cut_record(file: FileProbe, record: bytes, names: tuple[str, ...]) -> list[Cell]:
     """The fields of a row of text; none for one that is damaged."""
     if file.kind == SQL:
+        from cdcwb.formats.containers.sql import cut_sql
+
         return cut_sql(record, file)
     cells = cut_json(record) if file.kind == JSON else cut_fields(record, file.dialect or DEFAULT, names, file.charset)
     return [] if isinstance(cells, str) else cells
