@@ -490,9 +490,10 @@ class TableRows(BaseFormat):
         for events in self._of_part(entry, index, part, self.scanned):
             found.take(events, self.count)
 
-    def make_row_plan(self, name: str, schema: pa.Schema, options: Options, run: RunRows) -> Plan:
-        """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
-        plan = self.draft([self.probe_rows(name, pa.schema([one for one in schema if one.name != ROW]))], options)
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
+        """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`. Raises CaptureError for one that cannot be read."""
+        found = self.probe_rows(name, pa.schema([one for one in schema if one.name != ROW]))
+        plan = self.draft([found], self.parse_options(options))
         scans = list(map(pickle.loads, run(partial(self._scan_rows, plan.files[0]))))
         plan.facts = {"records": sum(scan.rows for scan in scans)}
         self.settle(plan, [(plan.files[0], scan.evidence) for scan in scans])
@@ -545,22 +546,26 @@ class TableRows(BaseFormat):
             for index, entry in enumerate(plan.files)
         ]
 
+    def parts(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[int, RowSegments]]:
+        """The parts of a split with the index of their file; of the files that may have rows of requested tables."""
+        for one in ranges_of(plan.splits[split]):
+            if plan.files[one.file].is_wanted(wanted):
+                yield from ((one.file, part) for part in parts_of_range(plan, one))
+
+    def parts_of(self, plan: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[RowSegments]:
+        """The rows of numbered batches."""
+        entry = plan.files[0]
+        return parts_of_rows(entry.path, batches, entry.probe.columns, entry.upper)
+
     def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split in capture order."""
-        return self.read_split(plan, plan.splits[split], wanted)
+        for file, part in self.parts(plan, split, wanted):
+            yield from self.events_of(plan, file, part, wanted)
 
     def read_table(self, plan: Any, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split, in capture order."""
-        return self.read_typed(plan, plan.splits[split], request)
-
-    def problems(self, plan: Any) -> list[dict[str, Any]]:
-        """The problems of the plan that are not problems of an event."""
-        found: list[dict[str, Any]] = plan.problems
-        return found
-
-    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
-        """The plan of a table of rows named ``name``. Raises CaptureError for one that cannot be read."""
-        return self.make_row_plan(name, schema, self.parse_options(options), run)
+        for file, part in self.parts(plan, split, Wanted(tables=frozenset({request.name}))):
+            yield from self.typed_part(plan, file, part, request)
 
     def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of the given rows."""
@@ -574,6 +579,11 @@ class TableRows(BaseFormat):
         self.table_schema(plan, request)
         for part in self.parts_of(plan, batches):
             yield from self.typed_part(plan, 0, part, request)
+
+    def problems(self, plan: Any) -> list[dict[str, Any]]:
+        """The problems of the plan that are not problems of an event."""
+        found: list[dict[str, Any]] = plan.problems
+        return found
 
     def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
         """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
@@ -591,18 +601,6 @@ class TableRows(BaseFormat):
         return one.halved
 
     # --- events -------------------------------------------------------------------------------------------------------
-
-    def read_split(self, plan: Plan, split: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split."""
-        for one in ranges_of(split):
-            if plan.files[one.file].is_wanted(wanted):
-                for part in parts_of_range(plan, one):
-                    yield from self.events_of(plan, one.file, part, wanted)
-
-    def parts_of(self, plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[RowSegments]:
-        """The rows of numbered batches."""
-        entry = plan.files[0]
-        return parts_of_rows(entry.path, batches, entry.probe.columns, entry.upper)
 
     def events_of(self, plan: Plan, file: int, part: RowSegments, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The requested events of a part."""
@@ -695,13 +693,6 @@ class TableRows(BaseFormat):
             for name, source in version.types.items()
         )
         return request_schema(common_types(columns, request), request)
-
-    def read_typed(self, plan: Plan, split: Any, request: TableRequest) -> Iterator[pa.RecordBatch]:
-        """The rows of one table in a split as typed columns."""
-        for one in ranges_of(split):
-            if plan.files[one.file].is_wanted(Wanted(tables=frozenset({request.name}))):
-                for part in parts_of_range(plan, one):
-                    yield from self.typed_part(plan, one.file, part, request)
 
     def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""

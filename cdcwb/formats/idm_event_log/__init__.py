@@ -118,26 +118,27 @@ class IdmEventLog(TableRows):
         """Adds the record ids and tables of rows."""
         found.take_part(entry, part)
 
-    def make_row_plan(self, name: str, schema: pa.Schema, options: Any, run: RunRows) -> Plan:
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
         """See :meth:`cdcwb.formats.dissector.RowFormat.plan_rows`."""
+        checked = self.parse_options(options)
         labels = unique_names([one.name for one in schema if one.name != ROW])
         nothing = Assignment({}, "nothing", "", 0.0)
-        found = assign(labels, True, (), options) if options.sorted_by is None else nothing
+        found = assign(labels, True, (), checked) if checked.sorted_by is None else nothing
         if found.how == "nothing" and labels:
             samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
-            found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], options)
+            found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], checked)
         if not found.places:
             raise CaptureError(f"{found.evidence}; {_UNKNOWN}", path=name)
         places = {one: labels[place] for one, place in found.places.items()}
         file = FileProbe(name, "rows", labels, len(labels))
-        plan = self.draft([LogProbe(file, found, places, options.null_text or "", GIVEN)], options)
+        plan = self.draft([LogProbe(file, found, places, checked.null_text or "", GIVEN)], checked)
         (entry,), tables, highest, behind = plan.files, LoggedTables(), 0, 0
         for one in map(pickle.loads, run(partial(self._scan_log_rows, entry))):
             tables.add(one.tables)
             entry.rows = (entry.rows or 0) + one.rows
             behind = max(behind, one.order.behind, highest - one.order.lowest if one.order.lowest else 0)
             highest = max(highest, one.order.highest)
-        plan.versions = tables.entries(options.schema)
+        plan.versions = tables.entries(checked.schema)
         plan.facts = {"records": entry.rows or 0, "behind": behind}
         return plan
 
@@ -155,10 +156,9 @@ class IdmEventLog(TableRows):
         """The columns of events (§6.1)."""
         return events_of_log(rows, options)
 
-    def read_split(self, plan: Plan, split: Any, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of a split."""
-        for file, part in parts_together(plan, split):
-            yield from self.events_of(plan, file, part, wanted)
+    def parts(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[int, RowSegments]]:
+        """The parts of a split with the index of their file."""
+        return parts_together(plan, plan.splits[split])
 
     def header(self, columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
         """None: the images of a row are not its columns."""
