@@ -171,9 +171,9 @@ def _text(cell: Any) -> str:
         from openpyxl.styles.numbers import is_datetime
 
         if is_datetime(cell.number_format) == "date":
-            return value.date().isoformat()
+            return str(value.date())
     part = "seconds" if not value.microsecond else "microseconds" if value.microsecond % 1000 else "milliseconds"
-    return value.isoformat(timespec=part)
+    return str(value.isoformat(timespec=part))
 
 
 def _duration(value: dt.timedelta) -> str:
