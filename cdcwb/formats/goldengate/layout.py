@@ -162,38 +162,36 @@ PARTITION: Final[dict[int, str]] = {
 partition's number, 0 to 15."""
 
 
-_FIELDS: Final[dict[str, tuple[int, int, str]]] = {
-    "Hdr-Ind": (0, 1, "always E: the record was made by Extract; anything else is invalid data"),
-    "Partition": (1, 1, "form of the data; NonStop BulkIO: the source partition, 0 to 15"),
-    "UndoFlag": (2, 1, "NonStop: 1 if the record undoes an operation of an aborted transaction"),
-    "BeforeAfter": (3, 1, "B: before image, A: after image (also of unified records)"),
-    "RecLength": (4, 2, "bytes of the record's data"),
-    "IOType": (6, 1, "type of the operation"),
-    "IO Time": (8, 8, "time of the operation, in the time zone of the viewer; the trail has UTC"),
-    "OrigNode": (7, 1, "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused"),
-    "TransInd": (28, 1, "first, middle, last or only record of its transaction"),
-    "FormatType": (29, 1, "R: read from the transaction log, F: fetched from the database"),
-    "SyskeyLen": (
-        30,
-        1,
-        "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
-    ),
-    "Incomplete": (31, 1, "not in use"),
-    "AuditRBA": (24, 4, "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)"),
-    "AuditPos": (
-        16,
-        4,
-        "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
-    ),
-    "DDR index": (24, 2, "number of the database definition"),
-    "TDR index": (26, 2, "number of the table definition; 0: none"),
-    "Continued": (
-        32,
-        1,
-        "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
-    ),
-    "RecCount": (33, 1, "number of segments of a large value"),
+_SPANS: Final = {
+    "Hdr-Ind": (0, 1), "Partition": (1, 1), "UndoFlag": (2, 1), "BeforeAfter": (3, 1), "RecLength": (4, 2),
+    "IOType": (6, 1), "IO Time": (8, 8), "OrigNode": (7, 1), "TransInd": (28, 1), "FormatType": (29, 1),
+    "SyskeyLen": (30, 1), "Incomplete": (31, 1), "AuditRBA": (24, 4), "AuditPos": (16, 4), "DDR index": (24, 2),
+    "TDR index": (26, 2), "Continued": (32, 1), "RecCount": (33, 1),
+}  # fmt: skip
+"""Offset and size of fields in a header token (§3.3)."""
+
+FIELDS: Final = {
+    "Hdr-Ind": "always E: the record was made by Extract; anything else is invalid data",
+    "Partition": "form of the data; NonStop BulkIO: the source partition, 0 to 15",
+    "UndoFlag": "NonStop: 1 if the record undoes an operation of an aborted transaction",
+    "BeforeAfter": "B: before image, A: after image (also of unified records)",
+    "RecLength": "bytes of the record's data",
+    "IOType": "type of the operation",
+    "IO Time": "time of the operation, in the time zone of the viewer; the trail has UTC",
+    "OrigNode": "NonStop: number (0 to 255) of the cluster node that the data came from; elsewhere unused",
+    "TransInd": "first, middle, last or only record of its transaction",
+    "FormatType": "R: read from the transaction log, F: fetched from the database",
+    "SyskeyLen": "NonStop: length of the system key (4 or 8 bytes) at the beginning of the data; 0: no system key",
+    "Incomplete": "not in use",
+    "AuditRBA": "names the transaction log (Oracle: redo sequence number; MySQL: offset in the binary log)",
+    "AuditPos": "offset in the transaction log (Oracle: byte of the redo log; MySQL: number of the binary log)",
+    "DDR index": "number of the database definition",
+    "TDR index": "number of the table definition; 0: none",
+    "Continued": "Y: a segment that continues in a following record; N: the last segment, or an unsegmented record",
+    "RecCount": "number of segments of a large value",
 }
+"""One sentence for each header field (§3.2)."""
+
 _VALUES: Final[dict[tuple[str, int], str]] = {
     ("Hdr-Ind", 0x45): "the record was made by Extract",
     ("UndoFlag", 0): "no undo",
@@ -215,25 +213,22 @@ _VALUES: Final[dict[tuple[str, int], str]] = {
     ("Metadata", 3): "reference to an earlier definition of a table",
 }
 
-HEADER: Final = tuple(name for name in _FIELDS if name != "IO Time")
+HEADER: Final = tuple(name for name in FIELDS if name != "IO Time")
 """The numbers of a record header, in the order of the columns of
 :attr:`~cdcwb.formats.goldengate.records.TrailRecords.values`.
 
 Characters (Hdr-Ind, BeforeAfter, FormatType, Continued) are their codes: ``E`` is 0x45; Continued is 1 (Y) or 0 (N).
 """
 
-GHDR: Final = tuple(sorted(((name, *_FIELDS[name][:2]) for name in HEADER), key=lambda one: one[1]))
+GHDR: Final = tuple(sorted(((name, *_SPANS[name]) for name in HEADER), key=lambda one: one[1]))
 """Name, offset and size of the numbers in a header token; IO Time is at 8, a 64-bit Julian time (§3.3). A Metadata
 record has DDR and TDR index, any other AuditRBA."""
 
-GHDR_TIME: Final = _FIELDS["IO Time"][:2]
+GHDR_TIME: Final = _SPANS["IO Time"]
 """Offset and size of IO Time in a header token: microseconds since Julian day 0, UTC."""
 
 GHDR_FIXED: Final = 34
 """Bytes of a header token before the table's name or index, which Logdump blanks."""
-
-FIELDS: Final = {name: meaning for name, (_, _, meaning) in _FIELDS.items()}
-"""One sentence for each header field (§3.2)."""
 
 BY_INDEX: Final = 0x08
 """Bit of Partition: a header ends with the index of the table's definition, not with the table's name (§3.4)."""

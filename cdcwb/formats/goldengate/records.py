@@ -240,8 +240,8 @@ class TrailRecords:
         names = self.name.dictionary_encode()
         codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         texts = [one_case(one.decode(reading.charset, "replace")) for one in names.dictionary.to_pylist()]
-        self.tables = list(dict.fromkeys(texts))
-        self.table: Ints = np.array([*map(self.tables.index, texts), MISSING])[codes]
+        number = {name: at for at, name in enumerate(dict.fromkeys(texts))}
+        self.tables, self.table = list(number), np.array([*map(number.__getitem__, texts), MISSING])[codes]
         self.csn = token_texts(self, LOGCSN, reading.charset)
         self.xid = pc.coalesce(token_texts(self, TRANID), decoded_texts(self.transaction))
         if reading.null_indicators is None:

@@ -161,9 +161,8 @@ def _overrun(data: Bytes, found: _Frames, row: int) -> UnparsedReason:
     if cut == end or (cut < end and start + _HEAD == cut):
         sentence = f"expected a header token H of at least {GHDR_FIXED} bytes, found {header}"
     elif cut > end:
-        sentence = (
-            f"expected tokens that end at byte {end - start} of the record, found the end of one at {cut - start}"
-        )
+        found_at = f"found the end of one at {cut - start}"
+        sentence = f"expected tokens that end at byte {end - start} of the record, {found_at}"
     else:
         sentence = f"expected a token H, D, T, U or Z at byte {cut - start} of the record, found x{data[cut]:02x}"
     return UnparsedReason(Problem.MALFORMED, sentence)
@@ -171,25 +170,24 @@ def _overrun(data: Bytes, found: _Frames, row: int) -> UnparsedReason:
 
 def _wrong(data: Bytes, is_big: bool, is_first: bool) -> UnparsedReason:
     """Why no record begins with these bytes, the rest of a file."""
+    size, code = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little"), Problem.MALFORMED
     if data[0] != _G and not (is_first and data[0] == _F):
         joined = "; files that were joined have to be given one by one" if data[0] == _F else ""
-        return UnparsedReason(
-            Problem.MALFORMED, f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}"
+        sentence = f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}"
+    elif len(data) < _LEAST:
+        code, sentence = Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}"
+    elif size < _LEAST:
+        sentence = f"expected a record of at least {_LEAST} bytes, found a length of {size}"
+    elif size > len(data):
+        code, sentence = (
+            Problem.TRUNCATED,
+            f"expected a record of {size} bytes, found {len(data)} to the end of the file",
         )
-    if len(data) < _LEAST:
-        return UnparsedReason(Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}")
-    size = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little")
-    if size < _LEAST:
-        return UnparsedReason(
-            Problem.MALFORMED, f"expected a record of at least {_LEAST} bytes, found a length of {size}"
-        )
-    if size > len(data):
-        return UnparsedReason(
-            Problem.TRUNCATED, f"expected a record of {size} bytes, found {len(data)} to the end of the file"
-        )
-    trailer = data[size - _HEAD : size].tobytes()
-    expected = f"expected the trailer Z (x5a) with the length {size} at byte {size - _HEAD} of the record"
-    return UnparsedReason(Problem.MALFORMED, f"{expected}, found {trailer.hex(' ')}")
+    else:
+        found = data[size - _HEAD : size].tobytes().hex(" ")
+        place = f"with the length {size} at byte {size - _HEAD} of the record"
+        sentence = f"expected the trailer Z (x5a) {place}, found {found}"
+    return UnparsedReason(code, sentence)
 
 
 def read_frames(stream: Stream, at: int, size: int, reading: RecordSettings) -> tuple[TrailRecords, bool]:
