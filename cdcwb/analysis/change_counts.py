@@ -62,14 +62,13 @@ T = TypeVar("T")
 
 def of_all(rows: Rows, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
     """The result of a pair of functions over all changes of a table (:meth:`cdcwb.dataset.Rows.fold`)."""
-    if isinstance(rows, HeaderRows):
-        return rows.fold_headers(lambda headers: ask(headers, headers.everything), merge)
 
-    def partial(batch: pa.RecordBatch) -> T:
-        headers = headers_of(batch)
+    def ask_all(headers: Headers) -> T:
         return ask(headers, headers.everything)
 
-    return rows.fold(partial, merge)
+    if isinstance(rows, HeaderRows):
+        return rows.fold_headers(ask_all, merge)
+    return rows.fold(lambda batch: ask_all(headers_of(batch)), merge)
 
 
 def time_axis(

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import MAP, Ints, Pairs, group_starts, labels, maps_of, ranks, row_texts
+from cdcwb.analysis.images import MAP, Ints, Pairs, group_starts, maps_of, ranks, row_texts
 from cdcwb.dataset import Batches, Rows, complete_keys, differ
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.source import fetched, is_folder
-from cdcwb.model import Kind, Operation
+from cdcwb.model import Kind
 from cdcwb.words import visible
 from cdcwb.xds import ROWS, Settings
 from cdcwb.xds.rows import codes, flags
@@ -39,14 +39,12 @@ LOCATION: Final = ("file_index", "offset")
 OBJECT: Final = ("table", "table_key")
 """The columns that name the object of a row in :func:`chain_breaks` and :func:`net_effects`."""
 
-_EVENTS: Final = (
-    *("kind", "record_type", "operation", "position", "schema_name", "table_name", "changed_at", "headers"),
-    *LOCATION,
-)
+_EVENTS: Final = ("kind", "position", "changed_at", "headers", *LOCATION)
 _AT_ONCE: Final = 1 << 16  # rows whose objects are evaluated together
 _WITH_NEW: Final = (1, 2, 3)
 _WITH_OLD: Final = (2, 3)
 _QUERY_BACK_ROW: Final = (5, 6)
+_INSERTS: Final = (1, 5, 7)
 _RESETS: Final = (4, 5, 6)  # after these types no column's value is known from the log
 
 
@@ -111,15 +109,14 @@ def _repeated(batches: Batches) -> Batches:
 _LOGGED: Final = pa.schema(
     [
         *((name, pa.string()) for name in OBJECT),
-        ("record_id", pa.int64()),
-        ("event_type", pa.int64()),
-        *((name, pa.string()) for name in ("operation", "column_name", "old_value", "new_value", "position")),
+        *((name, pa.int64()) for name in ("record_id", "event_type")),
+        *((name, pa.string()) for name in ("column_name", "old_value", "new_value")),
         *(ROWS.field(name) for name in LOCATION),
     ]
 )
 
 
-def _of_objects(events: Rows, function: Any, schema: pa.Schema) -> Rows:
+def _of_objects(rows: Rows, function: Any, schema: pa.Schema) -> Rows:
     """The rows that a function makes of rows of a known type with known object and record_id: it gets all rows of an
     object, those of :data:`_LOGGED`, in the order of the log."""
 
@@ -127,19 +124,14 @@ def _of_objects(events: Rows, function: Any, schema: pa.Schema) -> Rows:
         for rows in complete_keys(batches, OBJECT, _AT_ONCE):
             yield function(rows)
 
-    return events.map(_logged, _LOGGED).by_key(OBJECT, ("position", *LOCATION), each, schema)
+    return rows.map(_logged, _LOGGED).by_key(OBJECT, ("record_id", *LOCATION), each, schema)
 
 
 def _logged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    batch = batch.filter(pc.equal(batch["kind"], str(Kind.CHANGE)))
-    named = {name: pc.map_lookup(batch["headers"], name, "first") for name in _LOGGED.names if name in COLUMNS}
-    named |= {"table": labels(batch), "record_id": batch["position"].cast(pa.int64())}
-    named["event_type"] = batch["record_type"].cast(pa.int64())
-    columns = [named[name] if name in named else batch[name] for name in _LOGGED.names]
-    rows = pa.RecordBatch.from_arrays(columns, schema=_LOGGED)
-    return rows.filter(
-        pa.array(np.logical_and.reduce([flags(rows[name].is_valid()) for name in (*OBJECT, "position")]))
-    )
+    names = ["table_name" if name == "table" else name for name in _LOGGED.names]
+    columns = [batch[name].cast(field.type) for name, field in zip(names, _LOGGED, strict=True)]
+    known = [flags(batch[name].is_valid()) for name in ("table_name", "table_key", "record_id", "event_type")]
+    return pa.RecordBatch.from_arrays(columns, schema=_LOGGED).filter(pa.array(np.logical_and.reduce(known)))
 
 
 _CHAIN: Final = pa.schema(
@@ -152,16 +144,16 @@ _CHAIN: Final = pa.schema(
 )
 
 
-def chain_breaks(events: Rows) -> Rows:
-    """Rows whose old value differs from the new value that the previous row wrote to the same column of the same
-    object.
+def chain_breaks(rows: Rows) -> Rows:
+    """Rows of a log (:data:`cdcwb.xds.DECISIONS` with their values) whose old value differs from the new value that the
+    previous row wrote to the same column of the same object.
 
     One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the previous
     row previous_record_id, previous_new_value, previous_file_index, previous_offset. After a row that does not give the
     value (types 4, 5, 6, or 7 and 8 of the column) nothing is compared. A NULL old value of type 3 is not compared
     either, since publication does not read it.
     """
-    return _of_objects(events, _breaks, _CHAIN)
+    return _of_objects(rows, _breaks, _CHAIN)
 
 
 def _breaks(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -196,8 +188,9 @@ _NET: Final = pa.schema(
 )
 
 
-def net_effects(events: Rows) -> Rows:
-    """The net effect of all rows of an object, one row for each object; for a period of time use a filtered capture.
+def net_effects(rows: Rows) -> Rows:
+    """The net effect of all rows of an object, as in :func:`chain_breaks`, one row for each object; for a period of
+    time use a filtered capture.
 
     ``table``, ``table_key``, ``rows``, ``first_record_id``, ``last_record_id``; ``effect``: inserted, updated, deleted,
     inserted and deleted, or nothing; ``before``: values at the start of the columns that the rows name, ``after``:
@@ -205,7 +198,7 @@ def net_effects(events: Rows) -> Rows:
     in the log and has to be read from the table (``*`` for the complete row). An object whose first row is not an
     insert existed before.
     """
-    return _of_objects(events, _effects, _NET)
+    return _of_objects(rows, _effects, _NET)
 
 
 def _effects(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -217,8 +210,7 @@ def _effects(rows: pa.RecordBatch) -> pa.RecordBatch:
     removed = np.maximum.reduceat(np.where(kind == 4, numbers, -1), first)  # its last delete
     first_removed = np.minimum.reduceat(np.where(kind == 4, numbers, count), first)
     asked = np.maximum.reduceat(np.where(np.isin(kind, _QUERY_BACK_ROW), numbers, -1), first)
-    existed = flags(pc.not_equal(rows["operation"], str(Operation.INSERT)))[first]
-    exists = flags(pc.not_equal(rows["operation"], str(Operation.DELETE)))[last]
+    existed, exists = ~np.isin(kind[first], _INSERTS), kind[last] != 4
 
     # the first and the last row of each column of an object, by name
     named = np.flatnonzero(flags(rows["column_name"].is_valid()))

@@ -24,13 +24,13 @@ from cdcwb.analysis import event_log
 from cdcwb.analysis.event_log import LOCATION, location_texts, log_events
 from cdcwb.analysis.frames import TableStore
 from cdcwb.analysis.images import group_starts
-from cdcwb.analysis.xds import Published, counted, publish_rows
+from cdcwb.analysis.xds import Published, counted, publish_log
 from cdcwb.dataset import Batches, Rows, complete_keys, total
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Operation
 from cdcwb.words import count, joined, moment, plural, visible
 from cdcwb.xds import DECISIONS as ROW_DECISIONS
-from cdcwb.xds import ROWS, SETTINGS, Decision, Settings, Snapshot, to_decisions
+from cdcwb.xds import ROWS, SETTINGS, Decision, Settings, to_decisions
 
 __all__ = [
     "CATEGORIES",
@@ -152,13 +152,10 @@ class LogPage(Page):
         self.settings = settings
         self._store = TableStore(folder, ("decisions", "chain_breaks", "net_effects"))
         self._decoded = TableStore()
-        self._events = self._decoded.keep("events", log_events(part))
-        tables = Snapshot.read(snapshot) if snapshot else None
-        events = self._events if part is complete else log_events(complete)
-        self.published = publish_rows(event_log.log_rows(events), settings, tables)
+        self.published = publish_log(complete, settings, snapshot or None)
         rows = self.published.numbered.map(partial(_decided, settings), _DECIDED)
         if part is not complete:
-            shown = self._events.map(_located, pa.schema([_AT, _IS_SHOWN]))
+            shown = log_events(part).map(_located, pa.schema([_AT, _IS_SHOWN]))
             located = rows.map(_with_location, _DECIDED.append(_AT)).with_column_of(shown, [_AT.name], _IS_SHOWN.name)
             rows = located.where(lambda batch: batch[_IS_SHOWN.name].is_valid())
         self.rows = self._store.keep("decisions", rows.select(_DECIDED.names))
@@ -303,7 +300,7 @@ class LogPage(Page):
 
     @cached_property
     def _chain(self) -> Rows:
-        return self._store.keep("chain_breaks", event_log.chain_breaks(self._events))
+        return self._store.keep("chain_breaks", event_log.chain_breaks(self.rows))
 
     def chain(self, limit: int = 50) -> Records:
         """The first old values that differ from the value before."""
@@ -317,7 +314,7 @@ class LogPage(Page):
 
     @cached_property
     def _net(self) -> Rows:
-        return self._store.keep("net_effects", event_log.net_effects(self._events))
+        return self._store.keep("net_effects", event_log.net_effects(self.rows))
 
     @cached_property
     def effects(self) -> dict[str, int]:

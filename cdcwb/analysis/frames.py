@@ -146,8 +146,8 @@ class TableSnapshot:
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """See :meth:`cdcwb.Capture.rows`; those of tables that are read once, from these."""
-        every = self._columns.get(table, ())
-        if self._store is None or self._store.folder is None or not {*columns} <= {*every}:
+        every = self._columns.get(table)
+        if self._store is None or self._store.folder is None or every is None or not {*columns} <= {*every}:
             return self._capture.rows(table, columns)
         if table not in self._kept:
             self._kept[table] = self._store.keep(table, self._capture.rows(table, every))

@@ -375,9 +375,7 @@ class Drawn:
 
 
 def draw(
-    masks: Iterable[Mapping[str, Any]],
-    versions: Iterable[Mapping[str, Any]],
-    detected: Iterable[Mapping[str, Any]],
+    masks: Iterable[Mapping[str, Any]], versions: Iterable[Mapping[str, Any]], detected: Iterable[Mapping[str, Any]]
 ) -> list[Drawn]:
     """The masks of :func:`cdcwb.analysis.masks.masks`, bit by bit. ``versions`` and ``detected`` are rows of these
     tables, which give the columns of each version, and the byte order and offset (big and 0 if not detected).

@@ -505,17 +505,14 @@ def latencies(counts: Counted) -> tuple[Latency, Latency]:
     """The latencies of changes, and of transactions."""
     is_change = counts.rows["table"].is_valid()
     changes, transactions = counts.rows.filter(is_change), counts.rows.filter(pc.invert(is_change))
-    names = changes["table"].unique().to_pylist()
-    tables = {name: _of_one_kind(changes.filter(pc.equal(changes["table"], name)), counts.digits) for name in names}
-    rows = [
-        {
-            "table": name,
-            "known": of_table.known,
-            "p50_us": of_table.p50_us,
-            "p95_us": of_table.p95_us,
-            "most_us": of_table.most_us,
-        }
-        for name, of_table in tables.items()
+    tables = {
+        table: _of_one_kind(changes.filter(pc.equal(changes["table"], table)), counts.digits)
+        for table in changes["table"].unique().to_pylist()
+    }
+    names = ("known", "p50_us", "p95_us", "most_us")
+    rows: list[dict[str, Any]] = [
+        {"table": table} | {name: getattr(of_table, name) for name in names}
+        for table, of_table in tables.items()
         if of_table.known
     ]
     rows.sort(key=lambda row: (-row["p95_us"], -row["most_us"], row["table"]))

@@ -491,13 +491,15 @@ def reasons(
     - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
     """
     results: list[Reason | None] = [None] * len(pairs)
+    if all(pair.source is not None and pair.target is not None for pair in pairs):
+        return results
     alone: tuple[dict[int, Change], dict[int, Change]] = {}, {}
     for n, (source, target) in enumerate((pair.source, pair.target) for pair in pairs):
         if source is None and target is not None:
             alone[1][n] = target
         elif source is not None and target is None:
             alone[0][n] = source
-    for side in (0, 1) if any(alone) else ():
+    for side in (0, 1):
         changes = [(n, change) for n, pair in enumerate(pairs) if (change := (pair.source, pair.target)[side])]
         steps = _steps(changes)
         repeated = {step.repeats for step in steps if step.number not in alone[side]}

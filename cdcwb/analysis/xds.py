@@ -12,6 +12,7 @@ import pickle
 import re
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -136,11 +137,13 @@ def publish_rows(
     in_cycles = decided.where(_is_published).by_key(["cycle"], _ORDER, partial(_numbered, settings, a_part), _NUMBERED)
     others = decided.where(lambda batch: pc.invert(_is_published(batch))).map(_without_numbers, _NUMBERED)
     in_cycles = store.keep("numbered", in_cycles.union(others))
-    sizes = in_cycles.totals(dict.fromkeys(NUMBERS.names, "max"), lambda batch: batch.select(["cycle", *NUMBERS.names]))
-    sizes = sizes.filter(sizes["event"].is_valid()).sort_by("cycle")
+    groups = in_cycles.totals(dict.fromkeys(NUMBERS.names, "max") | {"rows": "sum"}, _sizes)
+    sizes = groups.filter(groups["event"].is_valid()).sort_by("cycle")
     numbered = in_cycles.map(partial(_in_sequence, sizes), _NUMBERED)
     documents, events = (pc.sum(sizes[name]).as_py() or 0 for name in ("document", "event"))
-    counts = {row["decision"]: row["rows"] for row in counted(numbered, ["decision"])}
+    counts = Counter[str]()
+    for row in groups.to_pylist():
+        counts[row["decision"]] += row["rows"]
     by_decision = {str(name): counts[name] for name in Decision if name in counts}
     return Published(
         decisions=numbered.map(partial(_with_reasons, settings), xds.DECISIONS),
@@ -240,6 +243,11 @@ def _numbered(settings: Settings, size: int, batches: Batches) -> Batches:
 def _without_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
     nothing = pa.nulls(len(batch), pa.int64())
     return pa.RecordBatch.from_arrays([*batch.columns, nothing, nothing], schema=_NUMBERED)
+
+
+def _sizes(batch: pa.RecordBatch) -> dict[str, Any]:
+    columns = {name: batch[name] for name in ("cycle", "decision", *NUMBERS.names)}
+    return columns | {"rows": np.ones(len(batch), np.int64)}
 
 
 def _in_sequence(cycles: pa.Table, batch: pa.RecordBatch) -> pa.RecordBatch:

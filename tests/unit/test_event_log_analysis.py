@@ -10,6 +10,7 @@ import pytest
 import cdcwb
 from cdcwb import xds
 from cdcwb.analysis.event_log import chain_breaks, log_events, log_rows, net_effects
+from cdcwb.analysis.event_log_page import LogPage
 from cdcwb.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     return cdcwb.load(path)
 
 
+@pytest.fixture(scope="module")
+def page(capture: Capture) -> LogPage:
+    return LogPage(capture, capture, xds.Settings())
+
+
 def test_rows_are_those_of_the_log_in_the_columns_that_publishing_takes(capture: Capture) -> None:
     rows = log_rows(log_events(capture)).table()
     assert rows.schema.equals(xds.ROWS)
@@ -71,8 +77,8 @@ def test_what_a_reduced_log_lacks_is_filled(tmp_path: Path) -> None:
     ]
 
 
-def test_an_old_value_has_to_be_the_new_value_before(capture: Capture) -> None:
-    found = chain_breaks(log_events(capture)).table().sort_by("record_id").to_pylist()
+def test_an_old_value_has_to_be_the_new_value_before(page: LogPage) -> None:
+    found = chain_breaks(page.rows).table().sort_by("record_id").to_pylist()
     assert [(row["record_id"], row["old_value"], row["previous_record_id"]) for row in found] == [
         (14, "1", 13),
         (17, None, 16),
@@ -80,8 +86,8 @@ def test_an_old_value_has_to_be_the_new_value_before(capture: Capture) -> None:
     assert (found[0]["previous_new_value"], found[0]["table_key"], found[0]["column_name"]) == ("2", "id=f", "x")
 
 
-def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(capture: Capture) -> None:
-    rows = net_effects(log_events(capture)).table().to_pylist(maps_as_pydicts="strict")
+def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(page: LogPage) -> None:
+    rows = net_effects(page.rows).table().to_pylist(maps_as_pydicts="strict")
     found: dict[str, dict[str, Any]] = {row["table_key"]: row for row in rows}
     told = {key: (row["effect"], row["before"], row["after"], row["read_back"]) for key, row in found.items()}
     assert told == {
