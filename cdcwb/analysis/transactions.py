@@ -413,7 +413,7 @@ class Latency:
     ``p99_us``: percentiles (the smallest latency that occurs with at least that share at or below it, or one that is
     longer by less than the share ``longer``), ``least_us`` and ``most_us``; None if none is known. ``bins``: ``bin``
     (words), ``from_us`` (None: below 0), ``count``; the bins of 0 and below only if they are not empty. ``tables`` (of
-    changes): ``table``, ``known``, ``p50_us``, ``p95_us``, ``most_us``, slowest first.
+    changes): ``table``, ``least_us`` and :attr:`figures`, slowest first.
     """
 
     known: int = 0
@@ -509,9 +509,8 @@ def latencies(counts: Counted) -> tuple[Latency, Latency]:
         table: _of_one_kind(changes.filter(pc.equal(changes["table"], table)), counts.digits)
         for table in changes["table"].unique().to_pylist()
     }
-    names = ("known", "p50_us", "p95_us", "most_us")
     rows: list[dict[str, Any]] = [
-        {"table": table} | {name: getattr(of_table, name) for name in names}
+        {"table": table, "least_us": of_table.least_us, **of_table.figures}
         for table, of_table in tables.items()
         if of_table.known
     ]

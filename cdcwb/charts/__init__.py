@@ -4,7 +4,7 @@ from cdcwb.charts.contents import MOST_FILES, begins, done_over_time, ledger, op
 from cdcwb.charts.continuity import breaks_over_time, version_chain
 from cdcwb.charts.decisions import decisions, histories, timelines
 from cdcwb.charts.drift import version_lanes
-from cdcwb.charts.latency import latency
+from cdcwb.charts.latency import lag_over_time, latency
 from cdcwb.charts.masks import bits, changed_over_time, often, together
 from cdcwb.charts.reconcile import delays, difference_rates, differences_over_time, row_life, rows_over_time
 from cdcwb.charts.timeline import concurrency, timeline
@@ -22,6 +22,7 @@ __all__ = [
     "differences_over_time",
     "done_over_time",
     "histories",
+    "lag_over_time",
     "latency",
     "ledger",
     "often",

@@ -1,18 +1,20 @@
-"""Charts of latencies: from changes to their commit, and from begin to end of transactions."""
+"""Charts of latencies: from changes to their commit, from begin to end of transactions, and of lags by hop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.words import count, duration, joined, plural
+from cdcwb.charts.traces import date_axis, on_axis
+from cdcwb.times import TimeAxis, axis_of, micros
+from cdcwb.words import count, duration, joined, moment, plural, rounded
 
-__all__ = ["latency"]
+__all__ = ["lag_over_time", "latency"]
 
 Record = Mapping[str, Any]
 
@@ -91,6 +93,51 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
         },
         yaxis=theme.counts(max((row["count"] for row in rows), default=0), f"{what}s"),
     )
+    return figure
+
+
+_SHARES: Final = {"p50": ("solid", theme.SAFE[4]), "p95": ("dash", theme.SAFE[3]), "p99": ("dot", theme.SAFE[9])}
+"""The dash and the colour of each percentile."""
+
+_PANEL: Final = 150
+
+
+def lag_over_time(bins: Sequence[Record], names: Mapping[str, str], axis: TimeAxis | None = None) -> go.Figure:
+    """p50, p95 and p99 of the lag over time, a panel for each hop.
+
+    Bins: ``hop``, ``at`` (aware), ``known``, ``p50_us``, ``p95_us``, ``p99_us``, ``negative``. ``names`` are those of
+    the hops, in order.
+    """
+    hops = [hop for hop in names if any(row["hop"] == hop for row in bins)]
+    figure = theme.figure(height=_PANEL * max(1, len(hops)) + 110, showlegend=True)
+    domains = theme.domains([_PANEL] * len(hops), 40)
+    for number, (hop, domain) in enumerate(zip(hops, domains, strict=True)):
+        rows = [row for row in bins if row["hop"] == hop]
+        name = f"y{number + 1}" if number else "y"
+        for share, (dash, colour) in _SHARES.items():
+            texts = [
+                [f"{share} {rounded(row[f'{share}_us'])}, {plural(row['known'], 'change')}", moment(row["at"])]
+                for row in rows
+            ]
+            figure.add_scatter(
+                mode="lines+markers",
+                name=share,
+                legendgroup=share,
+                showlegend=number == 0,
+                x=[on_axis(row["at"]) for row in rows],
+                y=[row[f"{share}_us"] / 1_000_000 for row in rows],
+                yaxis=name,
+                line={"color": colour, "dash": dash, "width": 2},
+                marker={"color": colour, "size": 5},
+                customdata=texts,
+                hovertemplate=f"{names[hop]}<br>%{{customdata[0]}}<br>from %{{customdata[1]}}<extra></extra>",
+            )
+        look = {"domain": domain, "ticksuffix": " s", "zeroline": True, "zerolinecolor": theme.FAINT}
+        look |= {"title": {"text": names[hop]}}
+        lowest = min(row["p50_us"] for row in rows)
+        figure.update_layout({f"yaxis{name[1:]}": look | {"rangemode": "tozero" if lowest >= 0 else "normal"}})
+    figure.update_layout(xaxis=date_axis("time at the source", anchor=f"y{len(hops)}" if len(hops) > 1 else "y"))
+    theme.limit_time(figure, axis or axis_of([micros(row["at"]) for row in bins]), "time")
     return figure
 
 

@@ -82,9 +82,10 @@ def look_at(
     limits: Sequence[str] = (),
     images: bool = False,
     times: Mapping[str, Any] | None = None,
+    tables: bool = False,
 ) -> OpenedCapture:
     """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
-    the filters, ``times`` are those of the parameters."""
+    the filters, ``times`` are those of the parameters, ``tables``: it has only some of the tables."""
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
 
@@ -94,7 +95,7 @@ def look_at(
         path=path, format=capture.format, options=options, limits=list(limits), shown=path, **times or {}
     )
     snapshot = TableSnapshot(part or capture, None, images)
-    summary = summarize(snapshot, unfiltered=not limits)  # type: ignore[arg-type]
+    summary = summarize(snapshot, unfiltered=not limits, whole=capture if tables else None)  # type: ignore[arg-type]
     return _page(asked, capture, part or capture, snapshot, summary)
 
 

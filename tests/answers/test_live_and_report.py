@@ -11,6 +11,7 @@ import cdcwb
 from cdcwb.report.answer import Answer
 from cdcwb.report.facts import stored
 from cdcwb.views import PAGES
+from cdcwb.views.pages import ContinuityPage, Transactions
 from cdcwb.views.pages.page import Page
 from cdcwb.views.view import Panel
 
@@ -73,3 +74,21 @@ def test_live_views_and_reports_have_the_same_answers(name: str, monkeypatch: py
                     if shown != there.get(part)
                 ]
     assert differences == []
+
+
+@pytest.mark.parametrize("name", ["debezium", "qlik-kafka"])
+def test_continuity_and_lag_are_those_of_reports(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDCWB_VIEWS", "static")
+    path = str(DATA / name)
+    capture = cdcwb.load(path)
+    panels = ("overview", "over_time", "tables", "rows", "chain", "breaks", "contradictions", "target")
+    for chosen in selections(capture)[:4]:
+        times = {field: time.isoformat() for field, time in chosen.items() if field.startswith("time_")}
+        given = (path, "auto", "{}", chosen.get("tables", []), times.get("time_from", ""), times.get("time_to", ""))
+        capture.selection.reset()
+        capture.selection.update(**chosen)
+        live, report = capture.view.continuity(), ContinuityPage.open(*given)
+        for panel in panels:
+            assert content(getattr(live, panel)()) == content(getattr(report, panel)()), (chosen, panel)
+        of_view, of_report = capture.view.transactions.lag(), Transactions.open(*given).lag()
+        assert content(of_view) == content(of_report), chosen

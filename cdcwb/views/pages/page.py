@@ -136,7 +136,8 @@ class Page:
         if left_out := selection.sentence(skip=selection.chosen(NOT_LIMITED)):
             limits.append(f"not applied to this page: {left_out}")
         times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
-        return cls(look_at(capture, capture.selected(), limits, cls.images, times), **own)
+        part = capture.selected()
+        return cls(look_at(capture, part, limits, cls.images, times, bool(selection.tables)), **own)
 
     @classmethod
     def of_selection(cls, bench: Bench, every_time: bool = False) -> Self:

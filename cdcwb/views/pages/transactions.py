@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
@@ -13,6 +14,7 @@ from cdcwb.analysis import concurrency, integrity, transactions
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
+from cdcwb.analysis.lag import HOPS, STAGES, lag
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
@@ -292,6 +294,47 @@ class Transactions(Page):
             answer.table(waited.tables[:20], heads, total=len(waited.tables))
         for name, delays, _ in both:
             answer.record({f"{name}_latency_{figure}": number for figure, number in delays.figures.items()})
+
+    @panel("Lag by hop")
+    def lag(self, answer: Answer) -> None:
+        """The lag of changes from the source to the process that captured them, and on to the broker, over time."""
+        found = lag(self.capture, self.axis)
+        stages = ["source", *STAGES.get(self.capture.format, ())]
+        names = {to: f"{begin} to {to}" for begin, to in pairwise(stages)} | {"total": f"source to {stages[-1]}"}
+        answer.record({f"lag_{name}": value for name, value in found.facts.items()})
+        if not found.hops:
+            name = self.capture.format
+            answer.note(
+                "No change has a time of a second stage in this capture."
+                if len(stages) > 1
+                else f"Records of {name} have one time, that of the source, so no hop can be timed."
+            )
+            return
+        heads = {"name": "hop", "known": "changes", "p50_us": "p50", "p95_us": "p95", "p99_us": "p99"}
+        heads |= {"most_us": "longest", "least_us": "shortest", "negative": "below 0"}
+        answer.table([{**row, "name": names[row["hop"]]} for row in found.hops], heads)
+        if found.blame is not None and len(found.hops) > 1:
+            hop = found.blame
+            answer.note(f"The slowest hop is {names[hop['hop']]}: 95 % took at most {rounded(hop['p95_us'])}.")
+        for row in found.hops:
+            if row["negative"] and row["hop"] != "total":
+                begin, to = names[row["hop"]].split(" to ")
+                answer.note(
+                    f"{plural(row['negative'], 'lag')} from {begin} to {to} below 0: the clocks disagree. That of the "
+                    f"{to} is at least {rounded(-row['least_us'])} behind that of the {begin}, or was for a time."
+                )
+        if found.over_time:
+            heads = {"hop": "hop", "at": "from", "known": "changes", "p50_us": "p50", "p95_us": "p95", "p99_us": "p99"}
+            rows = [{**row, "hop": names[row["hop"]]} for row in found.over_time]
+            answer.chart(charts.lag_over_time(found.over_time, names, self.axis), rows, heads)
+        worst = [
+            {**row, **{f"{hop}_us": row[hop] for hop in HOPS}, "slowest": names[row["blame"]]} for row in found.worst
+        ]
+        heads = {"transaction_id": "transaction", "at": "time at the source", "total_us": "lag"}
+        heads |= {f"{hop}_us": names[hop] for hop in stages[1:] if len(stages) > 2}
+        heads |= {"slowest": "slowest hop"} if len(stages) > 2 else {}
+        heads |= {"file": "file", "offset": "offset"}
+        answer.table(worst, heads, none="No time of the source is known.", folder=self.asked.shown)
 
     @panel("Positions")
     def positions(self, answer: Answer) -> None:
