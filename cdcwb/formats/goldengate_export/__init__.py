@@ -29,8 +29,7 @@ from cdcwb.formats.dissector import (
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate.contents import typed_rows, wanted_for
 from cdcwb.formats.goldengate.definitions import full_name, read_definitions
-from cdcwb.formats.goldengate_export.events import event_of, note, record_of, times_of
-from cdcwb.formats.goldengate_export.json import decode, objects_of
+from cdcwb.formats.goldengate_export.events import decode, event_of, note, objects_of, record_of, times_of
 from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces

@@ -1,8 +1,12 @@
 """Messages, XML elements, and the events that they become (docs/formats/goldengate.md §8). The fields of a message have
-roles by their names; a record is what a message or an element has, and becomes an event in one way."""
+roles by their names; a record is what a message or an element has, and becomes an event in one way. Kafka Connect may
+have wrapped a message; the columns of an image may be fields of it (``before.ID``); and a handler in transaction mode
+joins several objects to one message."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -22,12 +26,13 @@ from cdcwb.formats.goldengate_export.layout import (
     token_role,
 )  # fmt: skip
 from cdcwb.formats.inferred import inferred_version
+from cdcwb.formats.json_values import MARK, parse_json, without_trailing_commas
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
 
-__all__ = ["Event", "ExportRecord", "RecordTimes", "event_of", "note", "record_of", "times_of"]
+__all__ = ["Event", "ExportRecord", "RecordTimes", "decode", "event_of", "note", "objects_of", "record_of", "times_of"]
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`; a missing column is null. Further ``time`` (printed), ``keys`` (of the table),
@@ -55,6 +60,53 @@ class ExportRecord(NamedTuple):
     keys: Sequence[str] | None = None
     typed: bool = True
     kind: Kind | None = None
+
+
+# --- messages in JSON -------------------------------------------------------------------------------------------------
+
+_FLAT: Final = ("before.", "after.")
+_NESTED: Final = ("before", "after", "tokens")
+
+
+def decode(value: bytes, remarks: list[str]) -> Any:
+    """The message in a JSON text, without what Kafka Connect wrapped around it, and with images as objects; None for
+    null. ``remarks`` gets what is passed over. Raises ValueError, CutOff for a truncated text."""
+    document = parse_json(value, remarks)
+    if document.__class__ is dict and "payload" in document and "schema" in document and "op_type" not in document:
+        document = document["payload"]
+    if document.__class__ is not dict or "before" in document or "after" in document:
+        return document
+    if not any(name.startswith(_FLAT) for name in document):
+        return document
+    nested: dict[str, Any] = {}
+    for name, one in document.items():
+        part, dot, column = name.partition(".")
+        if dot and part in _NESTED:
+            nested.setdefault(part, {})[column] = one
+        else:
+            nested[name] = one
+    return nested
+
+
+_DECODER: Final = json.JSONDecoder()
+_BLANK: Final = re.compile(r"[ \t\r\n]*+")
+
+
+def objects_of(value: bytes) -> list[int]:
+    """The offsets of the objects of a value; the last one may be truncated. Empty for another value."""
+    _, mended = without_trailing_commas(value)
+    text = mended.removeprefix(MARK).decode("latin-1")  # one character a byte, so that offsets are those of the bytes
+    mark = len(value) - len(text)
+    starts: list[int] = []
+    at = _BLANK.match(text, 0).end()  # type: ignore[union-attr]
+    while text.startswith("{", at):
+        starts.append(mark + at)
+        try:
+            _, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return starts
+        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
+    return starts if at == len(text) else []
 
 
 # --- records of messages ----------------------------------------------------------------------------------------------

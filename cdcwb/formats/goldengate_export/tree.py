@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.goldengate_export.events import record_of
-from cdcwb.formats.goldengate_export.json import decode
+from cdcwb.formats.goldengate_export.events import decode, record_of
 from cdcwb.formats.goldengate_export.layout import field_meaning, role_of, token_meaning
 from cdcwb.formats.messages.connect import message_tree
 from cdcwb.model import Problem
