@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -41,11 +43,14 @@ __all__ = [
     "numbered",
     "runs_of",
     "schema_of",
+    "text_hashes",
     "total",
 ]
 
 _WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
 _BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted
+_IN_MEMORY: Final = 64 << 20  # bytes of rows that are put in the order of their keys in memory
+_PARTS: Final = 64  # temporary files that more rows are distributed to
 _SAMPLED: Final = 20  # rows of a part from which its bounds are estimated
 
 T = TypeVar("T")
@@ -245,9 +250,18 @@ class LocalRows(Rows):
         schema: pa.Schema,
         in_order: bool = False,
     ) -> Rows:
-        """See :class:`Rows`. All rows are in memory meanwhile; keys are always in order."""
-        rows = self.sorted([*keys, *order])
-        return LocalRows(lambda: function(rows.batches()), schema)
+        """See :class:`Rows`. More than :data:`_IN_MEMORY` bytes of rows are distributed by their key to temporary
+        files, of which one is in memory at a time; with ``in_order`` all rows are in memory."""
+        if in_order:
+            rows = self.sorted([*keys, *order])
+            return LocalRows(lambda: function(rows.batches()), schema)
+
+        def read() -> Batches:
+            for part in _distributed(self.batches(), keys, self.schema):
+                rows = LocalRows(part, self.schema).sorted([*keys, *order])
+                yield from function(rows.batches())
+
+        return LocalRows(read, schema)
 
     def sorted(self, order: Sequence[str]) -> Rows:
         """See :class:`Rows`. All rows are in memory meanwhile."""
@@ -305,6 +319,68 @@ class LocalRows(Rows):
         if isinstance(other, SparkRows):
             return other.union(self)
         return LocalRows(lambda: chain(self.batches(), other.batches()), self.schema)
+
+
+def _distributed(batches: Batches, keys: Sequence[str], schema: pa.Schema) -> Iterator[Callable[[], Batches]]:
+    """Parts of some rows, each with all rows of its keys: one part in memory, or temporary files."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        if size > _IN_MEMORY:
+            break
+    else:
+        yield lambda: iter(waiting)
+        return
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cdcwb-keys-")))
+        paths = [folder / str(number) for number in range(_PARTS)]
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with ExitStack() as files:
+            writers = [files.enter_context(pa.ipc.new_stream(str(path), schema, options=options)) for path in paths]
+            for batch in chain(waiting, batches):
+                numbers = sum(text_hashes(batch[key].cast(pa.string())) for key in keys) % np.uint64(_PARTS)
+                order = np.argsort(numbers, kind="stable")
+                rows = batch.take(pa.array(order))
+                bounds = np.searchsorted(numbers[order], np.arange(_PARTS + 1))
+                for writer, (start, end) in zip(writers, pairwise(bounds.tolist()), strict=True):
+                    if end > start:
+                        writer.write_batch(rows.slice(start, end - start))
+            waiting.clear()
+        for path in paths:
+            yield partial(_read_stream, path)
+            path.unlink()
+
+
+def _read_stream(path: Path) -> Batches:
+    with pa.ipc.open_stream(str(path)) as stream:
+        yield from stream
+
+
+_SLICE: Final = 1 << 16  # texts that are hashed at once, to limit memory
+_POWERS: Final = np.cumprod(np.full(4096, 0xD6E8FEB86659FD93, np.uint64))
+_OF_BYTE: Final = (np.arange(1, 257, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)) ^ np.uint64(0x94D049BB133111EB)
+
+
+def text_hashes(texts: pa.Array) -> Any:
+    """A number of 64 bits for each text, equal for equal texts; 0 for null."""
+    slices = [texts.slice(start, _SLICE) for start in range(0, len(texts), _SLICE)]
+    return np.concatenate([np.zeros(0, np.uint64), *map(_hashes_of, slices)])
+
+
+def _hashes_of(texts: pa.Array) -> Any:
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    sizes = np.diff(offsets)
+    content = texts.buffers()[2]
+    body = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]] if content is not None else np.zeros(0, np.uint8)
+    begins = offsets[:-1] - offsets[0]
+    terms = _OF_BYTE[body] * _POWERS[(np.arange(len(body)) - np.repeat(begins, sizes)) % len(_POWERS)]
+    sums = sizes.astype(np.uint64)
+    if len(body):
+        sums[sizes > 0] += np.add.reduceat(terms, begins[sizes > 0])
+    mixed = (sums ^ (sums >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
+    return np.where(np.asarray(texts.is_valid()), mixed ^ (mixed >> np.uint64(32)), np.uint64(0))
 
 
 class SparkRows(Rows):

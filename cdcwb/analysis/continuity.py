@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.history import key_text
 from cdcwb.analysis.images import MAP, Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
 from cdcwb.analysis.keys import FACTS, InferredKey, Keyed, changes_of, infer_keys
-from cdcwb.dataset import Batches, Rows, differ, joined
+from cdcwb.dataset import Batches, Rows, differ, joined, text_hashes
 from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import count, plural, tally
 
@@ -282,7 +282,7 @@ class _Versions:
             "commit": pc.coalesce(rows["commit_position"], rows["position"]).take(numbers),
             **{name: rows[name].take(numbers) for name, _ in _PLACE},
             "at": times(rows).take(numbers),
-            "mark": pa.array(_hashes(mark).view(np.int64)).take(numbers),
+            "mark": pa.array(text_hashes(mark).view(np.int64)).take(numbers),
             "before": pc.if_else(begins, none, images["before"]),
             "after": pc.if_else(ends, none, images["after"]),
         }
@@ -316,42 +316,13 @@ class _Versions:
             if len(pairs.rows)
             else heads[:0]
         )
-        numbers = (head << np.uint64(32)) | (_hashes(pairs.values) & np.uint64(_LOW))
+        numbers = (head << np.uint64(32)) | (text_hashes(pairs.values) & np.uint64(_LOW))
         offsets = np.concatenate([[0], np.cumsum(pairs.sizes)]).astype(np.int32)
         mask = np.append(~as_flags(image.is_valid()), False)
         return pa.ListArray.from_arrays(pa.array(offsets, mask=mask), pa.array(numbers.view(np.int64)))
 
 
 _IMAGES: Final = ("before", "after")
-_SLICE: Final = 1 << 16  # texts that are hashed at once, to limit memory
-_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
-_POWERS: Final = np.cumprod(np.full(4096, 0xD6E8FEB86659FD93, np.uint64))
-_OF_BYTE: Final = (np.arange(1, 257, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)) ^ np.uint64(0x94D049BB133111EB)
-
-
-def _hashes(texts: pa.Array) -> Any:
-    """A number of 64 bits for each text, equal for equal texts; 0 for null."""
-    return np.concatenate([np.zeros(0, np.uint64), *map(_hashes_of, _slices(texts))])
-
-
-def _slices(texts: pa.Array) -> Iterator[pa.Array]:
-    return (texts.slice(start, _SLICE) for start in range(0, len(texts), _SLICE))
-
-
-def _hashes_of(texts: pa.Array) -> Any:
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    sizes = np.diff(offsets)
-    known = as_flags(texts.is_valid())
-    content = texts.buffers()[2]
-    body = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]] if content is not None else np.zeros(0, np.uint8)
-    begins = offsets[:-1] - offsets[0]
-    at = np.arange(len(body)) - np.repeat(begins, sizes)
-    terms = _OF_BYTE[body] * _POWERS[at % len(_POWERS)]
-    sums = sizes.astype(np.uint64)
-    if filled := int((sizes > 0).sum()):
-        sums[sizes > 0] += np.add.reduceat(terms, begins[sizes > 0])[:filled]
-    mixed = (sums ^ (sums >> np.uint64(29))) * _FACTOR + np.uint64(1)
-    return np.where(known, mixed ^ (mixed >> np.uint64(32)), np.uint64(0))
 
 
 # --- the changes of one row -------------------------------------------------------------------------------------------
