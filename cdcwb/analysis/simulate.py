@@ -2,7 +2,7 @@
 
 A rule (:class:`ApplyRule`) puts the changes of each row into the order in which the target applies them, or leaves some
 out. Rows that end with other values than by the order of commits, that are missing or left over, are wrong. Rows and
-images are those of :mod:`cdcwb.analysis.continuity`.
+images are those of :mod:`cdcwb.analysis.row_versions`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.analysis.continuity import VERSIONS, key_of, log_order, row_starts, versions_of
+from cdcwb.analysis.continuity import key_of, versions_of
 from cdcwb.analysis.images import MAP
+from cdcwb.analysis.row_versions import DELETE, OPERATIONS, UPDATE, VERSIONS, log_order, row_starts
 from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.model import CHANGES, Operation
+from cdcwb.model import CHANGES
 
 __all__ = ["ABOUT", "KINDS", "WRONG", "ApplyRule", "simulate", "simulated"]
 
@@ -65,8 +66,6 @@ ABOUT: Final = {
 """Each rule in words."""
 
 _BATCH_US: Final = 60_000_000  # microseconds of changes that a target applies in one batch
-_INSERT, _UPDATE, _DELETE, _REFRESH = range(4)
-_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
 
 
 class _Applied(NamedTuple):
@@ -103,13 +102,13 @@ def _by_commit(changes: list[_Applied]) -> list[_Applied]:
 def _deletes_first(changes: list[_Applied]) -> list[_Applied]:
     """All deletes of a batch, then its upserts (https://github.com/risingwavelabs/risingwave/pull/12250); a batch is a
     minute of changes."""
-    return sorted(changes, key=lambda change: (change.at // _BATCH_US, change.operation != _DELETE))
+    return sorted(changes, key=lambda change: (change.at // _BATCH_US, change.operation != DELETE))
 
 
 def _without_deletes(changes: list[_Applied]) -> list[_Applied]:
     """Events without their envelope, whose deletes are dropped, which is the default
     (https://docs.confluent.io/cloud/current/connectors/transforms/extractnewrecordstate.html)."""
-    return [change for change in changes if change.operation != _DELETE]
+    return [change for change in changes if change.operation != DELETE]
 
 
 def _by_text(changes: list[_Applied]) -> list[_Applied]:
@@ -216,12 +215,12 @@ def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | 
     """The values of the row after some changes (None: it is not there), and the number of the last one."""
     values: dict[int, int] | None = None
     for change in changes:
-        if change.operation == _DELETE:
+        if change.operation == DELETE:
             values = None
             continue
-        if values is None or change.operation != _UPDATE:
+        if values is None or change.operation != UPDATE:
             values = {}
-        for pair in (*change.before, *change.after) if change.operation == _UPDATE else change.after:
+        for pair in (*change.before, *change.after) if change.operation == UPDATE else change.after:
             values[pair >> 32] = pair & 0xFFFFFFFF
     return values, changes[-1].arrival if changes else None
 
@@ -231,5 +230,5 @@ def _record(rows: pa.RecordBatch, number: int | None, which: str) -> dict[str, A
         return {}
     names = [name for name, _ in _RECORD]
     record = rows.slice(number, 1).select([*names, "at"]).to_pylist()[0]
-    record["operation"] = str(_OPERATIONS[record["operation"]])
+    record["operation"] = str(OPERATIONS[record["operation"]])
     return {f"{which}{name}": record[name] for name in names} | ({} if which else {"at": record["at"]})

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.continuity import Break, continuity
+from cdcwb.analysis.continuity import continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.order import listed
+from cdcwb.analysis.row_breaks import Break
 from cdcwb.dataset import Rows, joined, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural

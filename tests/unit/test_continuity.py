@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import cdcwb
-from cdcwb.analysis import continuity as module
+from cdcwb.analysis import row_breaks
 from cdcwb.analysis.continuity import breaks, continuity, continuity_lines
 from cdcwb.cli.__main__ import main
 from tests.changes import Tables, change, version
@@ -230,7 +230,7 @@ def test_tables_without_a_key_are_named_and_an_inferred_key_is_marked() -> None:
 
 
 def test_a_row_with_very_many_changes_is_followed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WINDOW", 10)
+    monkeypatch.setattr(row_breaks, "_WINDOW", 10)
     rows = [insert(1, "1"), *(update(n, str(n - 1), str(n)) for n in range(2, 200))]
     assert found(rows) == []
     del rows[100], rows[150]

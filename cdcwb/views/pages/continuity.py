@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
-from cdcwb.analysis.continuity import MOST_BREAKS, Break, Continuity, continuity
+from cdcwb.analysis.continuity import MOST_BREAKS, Continuity, continuity
 from cdcwb.analysis.counters import Counters, counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
+from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer

@@ -1,0 +1,194 @@
+"""The changes of rows in narrow columns: the key, the positions, and a hash of each value of both images."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcwb.analysis.images import Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
+from cdcwb.analysis.keys import FACTS, Keyed, changes_of
+from cdcwb.dataset import Rows, differ, text_hashes
+from cdcwb.model import CHANGES, Operation, Outcome
+
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "OPERATIONS",
+    "REFRESH",
+    "UPDATE",
+    "VALUE_BITS",
+    "VERSIONS",
+    "column_hash",
+    "log_order",
+    "retyped_columns",
+    "row_starts",
+    "row_versions",
+]
+
+VERSIONS: Final = pa.schema(
+    [
+        *(("table", pa.string()), ("row_key", pa.string()), ("operation", pa.int8()), ("part", pa.int8())),
+        *(("epoch", pa.int64()), ("commit", pa.string()), ("position", pa.string()), ("file_index", pa.int32())),
+        *(("offset", pa.int64()), ("at", CHANGES.field("changed_at").type), ("origin", pa.int64())),
+        *(("before", pa.list_(pa.int64())), ("after", pa.list_(pa.int64()))),
+    ]
+)
+"""The change of a row: ``before`` and ``after`` have a number for each column of an image, the hash of its name (upper
+32 bits) and that of its value. ``operation`` is the number of one in :data:`OPERATIONS`, ``epoch`` that of TRUNCATEs
+before it. ``origin`` is the hash of its transaction, else of its time or its position. An update that changes the key
+is the end of one row (``part`` 0) and the begin of another (1)."""
+
+OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
+INSERT, UPDATE, DELETE, REFRESH = range(4)
+VALUE_BITS: Final = 0xFFFFFFFF
+
+_REVERTED: Final = pa.array([str(outcome) for outcome in (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)])
+_Truncate = tuple[str, str, int, int]
+
+
+def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
+    """The changes of all rows of a capture (:data:`VERSIONS`), in any order; ``row_key`` is null without a key. With
+    ``keys`` only those of these tables."""
+    narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
+    truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
+    changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
+    return changes.map(_Versions(truncates, retyped_columns(capture), keys and tuple(keys)), VERSIONS)
+
+
+def _counts(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change was not taken back. One without its commit counts: nobody else can have changed the row."""
+    return pc.invert(pc.is_in(batch["outcome"], _REVERTED))
+
+
+def _log_position(batch: pa.RecordBatch) -> pa.Array:
+    return pc.coalesce(batch["commit_position"], batch["position"])
+
+
+def _truncates(batch: pa.RecordBatch) -> list[_Truncate]:
+    """The TRUNCATEs: table, position, file and offset."""
+    rows = batch.filter(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), _counts(batch)))
+    columns = (labels(rows), pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def _in_order(parts: Sequence[list[_Truncate]]) -> list[_Truncate]:
+    return sorted(truncate for part in parts for truncate in part)
+
+
+def retyped_columns(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
+    """By table and version the columns that had another type in the first version, with their type: the values of such
+    a column can differ although nothing changed them."""
+    names = ("schema_name", "table_name", "table_version", "first_position", "columns")
+    first: dict[tuple[str, str], str] = {}
+    retyped: dict[tuple[str, str], dict[str, str]] = {}
+    rows = capture.rows("table_versions", names).table().to_pylist()
+    for row in sorted(rows, key=lambda row: row["first_position"] or ""):
+        label = ".".join(filter(None, (row["schema_name"], row["table_name"])))
+        for column in row["columns"] or ():
+            kind = repr([column[name] for name in ("type", "length", "precision", "scale")])
+            if first.setdefault((label, column["name"]), kind) != kind:
+                retyped.setdefault((label, row["table_version"]), {})[column["name"]] = kind
+    return retyped
+
+
+def column_hash(name: str, kind: str | None = None) -> int:
+    """The hash of a column; ``kind``: of a type that is not its first."""
+    return zlib.crc32((name if kind is None else f"{name}\0{kind}").encode())
+
+
+@dataclass(frozen=True)
+class _Versions:
+    """Makes :data:`VERSIONS` of changes, with ``tables`` only of theirs."""
+
+    truncates: Sequence[_Truncate]
+    retyped: Mapping[tuple[str, str], Mapping[str, str]]
+    tables: tuple[str, ...] | None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        wanted = pc.and_(_counts(batch), pc.is_in(batch["operation"], pa.array(map(str, OPERATIONS))))
+        wanted = pc.and_(wanted, batch["table_name"].is_valid())
+        if self.tables is not None:
+            wanted = pc.and_(wanted, pc.is_in(labels(batch), pa.array(self.tables)))
+        rows = batch.filter(wanted)
+        table, keys = labels(rows), Keys.of(rows)
+        moved = np.flatnonzero(keys.moved)
+        part = np.repeat([0, 1], [rows.num_rows, len(moved)])
+        numbers = pa.array(np.concatenate([np.arange(rows.num_rows), moved]))
+        is_moved = np.append(keys.moved, np.ones(len(moved), np.bool_))
+        operation = np.asarray(pc.index_in(rows["operation"], pa.array(map(str, OPERATIONS))))[np.asarray(numbers)]
+        texts = pa.concat_arrays([keys.texts(keys.former), keys.texts(keys.latter).take(pa.array(moved))])
+        time = times(rows)
+        origin = pc.coalesce(rows["transaction_id"], time.cast(pa.int64()).cast(pa.string()), rows["position"])
+        own = {
+            "table": table,
+            "epoch": pa.array(self._epochs(rows, table)),
+            "commit": _log_position(rows),
+            **{name: rows[name] for name in ("position", "file_index", "offset")},
+            "at": time,
+            "origin": pa.array(text_hashes(origin).view(np.int64)),
+            **{name: self._hashed(rows[name], table, rows["table_version"]) for name in ("before", "after")},
+        }
+        columns = {name: values.take(numbers) for name, values in own.items()}
+        for name, lacking in (("before", 1), ("after", 0)):  # an end has no after image, a begin no before image
+            columns[name] = pc.if_else(pa.array(is_moved & (part == lacking)), None, columns[name])
+        columns |= {
+            "row_key": pc.if_else(rows["key"].is_valid().take(numbers), texts, None),
+            "operation": pa.array(np.where(is_moved, np.where(part == 0, DELETE, INSERT), operation)),
+            "part": pa.array(part),
+        }
+        return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
+
+    def _epochs(self, rows: pa.RecordBatch, table: pa.Array) -> Ints:
+        """The number of TRUNCATEs of its table before each change."""
+        epochs = np.zeros(rows.num_rows, np.int64)
+        if self.truncates:
+            position = pc.fill_null(_log_position(rows), "").to_pylist()
+            order = list(zip(position, rows["file_index"].to_pylist(), rows["offset"].to_pylist(), strict=True))
+            for label, *truncate in self.truncates:
+                follows = np.fromiter((one > tuple(truncate) for one in order), np.bool_, len(order))
+                epochs += follows & as_flags(pc.equal(table, label))
+        return epochs
+
+    def _hashed(self, image: pa.MapArray, table: pa.Array, version: pa.Array) -> pa.ListArray:
+        """The hashes of names and values of images."""
+        pairs = Pairs(image)
+        names = pairs.names.dictionary_encode()
+        layouts = pc.binary_join_element_wise(table, pc.fill_null(version, ""), "\0").dictionary_encode()
+        of_names = np.array(
+            [
+                [column_hash(name, self.retyped.get(tuple(layout.split("\0")), {}).get(name)) for name in names_of]
+                for names_of in [names.dictionary.to_pylist()]
+                for layout in layouts.dictionary.to_pylist()
+            ],
+            np.uint64,
+        ).reshape(len(layouts.dictionary), len(names.dictionary))
+        of_column = of_names[np.asarray(layouts.indices)[pairs.rows], np.asarray(names.indices)]
+        numbers = (of_column << np.uint64(32)) | (text_hashes(pairs.values) & np.uint64(VALUE_BITS))
+        offsets = np.concatenate([[0], np.cumsum(pairs.sizes)]).astype(np.int32)
+        mask = np.append(~as_flags(image.is_valid()), False)
+        return pa.ListArray.from_arrays(pa.array(offsets, mask=mask), pa.array(numbers.view(np.int64)))
+
+
+def row_starts(rows: pa.RecordBatch) -> Ints:
+    """The numbers of the changes with which rows begin."""
+    if not rows.num_rows:
+        return np.zeros(0, np.int64)
+    table, key = (differ(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("table", "row_key"))
+    return np.flatnonzero(np.append(True, table | key))
+
+
+def log_order(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:
+    """The rank of each change in the order of commits, and whether it has a position. One without a position, or that
+    was read from the table, has the rank of the one before it."""
+    has_position = as_flags(rows["commit"].is_valid()) & (np.asarray(rows["operation"]) != REFRESH)
+    commit, position = (ranks(pc.fill_null(rows[name], "")) for name in ("commit", "position"))
+    own = commit * (rows.num_rows + 1) + position + 1
+    begin = np.repeat(starts, np.diff(np.append(starts, rows.num_rows)))
+    last = np.maximum.accumulate(np.where(has_position, np.arange(rows.num_rows), -1))
+    return np.where(last >= begin, own[last], 0), has_position
