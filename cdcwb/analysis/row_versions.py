@@ -58,7 +58,7 @@ def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
     narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
     truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
-    return changes.map(_Versions(truncates, retyped_columns(capture), keys and tuple(keys)), VERSIONS)
+    return changes.map(_Versions(truncates, retyped_columns(capture), None if keys is None else tuple(keys)), VERSIONS)
 
 
 def _counts(batch: pa.RecordBatch) -> pa.Array:

@@ -54,6 +54,7 @@ WRONG: Final = pa.schema(
 """Rows that a target ends with wrongly. ``wrong``: ``other values``, ``missing`` or ``left over``. The record is the
 last one that the target applies (null: none), ``right_`` that by the order of commits."""
 
+_WRONG: Final = WRONG.append(pa.field("rule", pa.string()))
 KINDS: Final = ("other values", "missing", "left over")
 ABOUT: Final = {
     ApplyRule.ARRIVAL: "in the order in which they arrive",
@@ -134,52 +135,60 @@ def simulate(capture: Any, rule: str) -> Rows:
         raise OptionError(
             f"rule: there is no rule {rule!r}.{nearest(rule, [*ApplyRule])} There are: {', '.join(ApplyRule)}."
         )
-    return _simulate(versions_of(capture), ApplyRule(rule))
+    return _simulate(capture, [ApplyRule(rule)]).drop("rule")
 
 
 def simulated(capture: Any, most: int = 20) -> list[dict[str, Any]]:
     """For each rule the number of wrong rows (``rows``), by what is ``wrong``, and the first of them (``listed``)."""
-    versions = versions_of(capture)
+    numbers, first = _simulate(capture, [*ApplyRule]).fold(partial(_counted, most), partial(_added, most))
     found = []
-    for rule in ApplyRule:
-        numbers, first = _simulate(versions, rule).fold(partial(_counted, most), partial(_added, most))
-        found.append({"rule": str(rule), "rows": numbers.total(), "wrong": dict(numbers), "listed": first})
+    for rule in map(str, ApplyRule):
+        wrong = {kind: numbers[rule, kind] for kind in KINDS if numbers[rule, kind]}
+        found.append({"rule": rule, "rows": sum(wrong.values()), "wrong": wrong, "listed": first.get(rule, [])})
     return found
 
 
-def _simulate(versions: Rows, rule: ApplyRule) -> Rows:
-    keyed = versions.where(lambda batch: batch["row_key"].is_valid())
-    return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, _RULES[rule]), WRONG)
+def _simulate(capture: Any, rules: Sequence[ApplyRule]) -> Rows:
+    keyed = versions_of(capture).where(lambda batch: batch["row_key"].is_valid())
+    return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, rules), _WRONG)
 
 
-_Counts = tuple[Counter[str], list[dict[str, Any]]]
+_Counts = tuple[Counter[tuple[str, str]], dict[str, list[dict[str, Any]]]]
+"""The number of wrong rows by rule and kind, and the first ones by rule."""
 
 
-def _counted(most: int, rows: pa.RecordBatch) -> _Counts:
-    return Counter(rows["wrong"].to_pylist()), _first(rows.to_pylist(), most)
+def _counted(most: int, batch: pa.RecordBatch) -> _Counts:
+    numbers = Counter[tuple[str, str]]()
+    listed: dict[str, list[dict[str, Any]]] = {}
+    for row in batch.to_pylist():
+        rule = row.pop("rule")
+        numbers[rule, row["wrong"]] += 1
+        listed.setdefault(rule, []).append(row)
+    return numbers, {rule: _first(rows, most) for rule, rows in listed.items()}
 
 
 def _added(most: int, parts: Sequence[_Counts]) -> _Counts:
-    numbers = sum((part[0] for part in parts), Counter[str]())
-    return numbers, _first([row for _, rows in parts for row in rows], most)
+    numbers = sum((part[0] for part in parts), Counter[tuple[str, str]]())
+    rules = {rule for _, listed in parts for rule in listed}
+    return numbers, {rule: _first([row for _, part in parts for row in part.get(rule, ())], most) for rule in rules}
 
 
 def _first(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["table"], row["right_file_index"], row["right_offset"]))[:most]
 
 
-def _wrong(order: Callable[[list[_Applied]], list[_Applied]], batches: Batches) -> Batches:
+def _wrong(rules: Sequence[ApplyRule], batches: Batches) -> Batches:
     """The wrong rows, from the changes of each row in the order of the capture."""
     rest = joined([], VERSIONS)
     for batch in batches:
         rows = joined([rest, batch], VERSIONS)
         cut = int(row_starts(rows)[-1])
-        yield _of_rows(order, rows.slice(0, cut))
+        yield _of_rows(rules, rows.slice(0, cut))
         rest = rows.slice(cut)
-    yield _of_rows(order, rest)
+    yield _of_rows(rules, rest)
 
 
-def _of_rows(order: Callable[[list[_Applied]], list[_Applied]], rows: pa.RecordBatch) -> pa.RecordBatch:
+def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch:
     starts = row_starts(rows)
     rank = log_order(rows, starts)[0] if len(starts) else np.zeros(0, np.int64)
     columns = {
@@ -201,14 +210,14 @@ def _of_rows(order: Callable[[list[_Applied]], list[_Applied]], rows: pa.RecordB
             )
             for number in group
         ]
-        (held, last), (right, rightly) = _applied(order(changes)), _applied(_by_commit(changes))
-        if held != right:
-            what = (
-                "other values" if held is not None and right is not None else "missing" if held is None else "left over"
-            )
-            records = _record(rows, last, "") | _record(rows, rightly, "right_")
-            found.append({"table": table, "key": key_of(key), "wrong": what, **records})
-    return pa.RecordBatch.from_pylist(found, WRONG)
+        right, right_number = _applied(_by_commit(changes))
+        for rule in rules:
+            held, number = _applied(_RULES[rule](changes))
+            if held != right:
+                wrong = "missing" if held is None else "left over" if right is None else "other values"
+                records = _record(rows, number, "") | _record(rows, right_number, "right_")
+                found.append({"rule": str(rule), "table": table, "key": key_of(key), "wrong": wrong, **records})
+    return pa.RecordBatch.from_pylist(found, _WRONG)
 
 
 def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | None]:
