@@ -22,6 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from platformdirs import user_cache_path
+
 from cdcwb.errors import CaptureError
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "restore",
     "scratch",
     "try_lock",
+    "user_cache",
     "write_text",
     "written",
 ]
@@ -198,6 +201,12 @@ def scratch(owner: object, prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     weakref.finalize(owner, remove, folder)
     return folder
+
+
+def user_cache(name: str) -> Path:
+    """A folder of the user's cache directory, or of the directory that ``CDCWB_CACHE`` names."""
+    configured = os.environ.get("CDCWB_CACHE")
+    return (Path(configured).expanduser() if configured else user_cache_path("cdcwb")) / name
 
 
 def remove(path: Path) -> None:

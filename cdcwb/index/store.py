@@ -23,7 +23,6 @@ import hashlib
 import json
 import mmap
 import os
-import shutil
 import stat
 import struct
 import tempfile
@@ -36,9 +35,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from platformdirs import user_cache_path
 
 from cdcwb.errors import CaptureError
+from cdcwb.writing import user_cache
 
 __all__ = ["MOST_BYTES", "Entry", "Store"]
 
@@ -103,13 +102,11 @@ class Store:
 
 def _cache() -> Path | None:
     """The folder of index files, with access for its user only; None if it cannot be used."""
-    configured = os.environ.get("CDCWB_CACHE")
-    cache = Path(configured).expanduser() if configured else user_cache_path("cdcwb")
-    folder = cache / "index"
+    folder = user_cache("index")
     try:
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
-        above, status = cache.stat(), folder.lstat()
+        above, status = folder.parent.stat(), folder.lstat()
         if above.st_uid not in (0, os.geteuid()) or status.st_uid != os.geteuid() or not stat.S_ISDIR(status.st_mode):
             return None
         if stat.S_IMODE(status.st_mode) != 0o700:
@@ -145,11 +142,8 @@ def _written(folder: Path, file: str, tables: Mapping[str, pa.Table], facts: Map
         if entry is None:
             raise OSError(f"{temporary} is not what was written")
         if keep:
-            target = folder / file
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            temporary.replace(target)
-            _evict(folder, target)
+            temporary.replace(folder / file)
+            _evict(folder, folder / file)
         return entry
     finally:
         temporary.unlink(missing_ok=True)
@@ -185,21 +179,15 @@ def _entry(path: Path, name: str) -> Entry | None:
 
 
 def _evict(folder: Path, keep: Path) -> None:
-    """Deletes the least recently used files until the rest is small enough, folders of earlier versions among them."""
+    """Deletes the least recently used files until the rest is small enough."""
     used: list[tuple[float, int, Path]] = []
     for path in folder.iterdir():
         with suppress(OSError):  # another process deletes, too
             status = path.lstat()
-            files = [status, *(inner.lstat() for inner in path.rglob("*"))] if path.is_dir() else [status]
-            used.append((status.st_mtime, sum(one.st_size for one in files), path))
+            used.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in used)
     for _, size, path in sorted(used):
-        if total <= MOST_BYTES:
-            return
-        if path != keep:
+        if total > MOST_BYTES and path != keep:
             with suppress(OSError):
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink()
+                path.unlink()
                 total -= size

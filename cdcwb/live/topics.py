@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from platformdirs import user_cache_path
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.kafka_rows import PARTITION
@@ -28,7 +27,7 @@ from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.addresses import Point, Topics
 from cdcwb.live.kafka import MESSAGES, Client, Range, as_batch, connected
 from cdcwb.words import count
-from cdcwb.writing import locked, naming, try_lock, written
+from cdcwb.writing import locked, naming, try_lock, user_cache, written
 
 __all__ = ["Progress", "Recorded", "cached", "record"]
 
@@ -97,8 +96,7 @@ def cached(topics: Topics, start: Point, end: Point, settings: Mapping[str, str]
     """A folder in the user's cache (``CDCWB_CACHE``) with the messages of topics from ``start`` until ``end``. Only new
     ones are read from the cluster; if they do not continue those of the folder, all are read again. Folders that were
     not used for thirty days are removed. Raises as :func:`record`."""
-    configured = os.environ.get("CDCWB_CACHE")
-    cache = (Path(configured).expanduser() if configured else user_cache_path("cdcwb")) / "topics"
+    cache = user_cache("topics")
     identity = json.dumps([topics.url, start, end], default=str)
     folder = cache / blake2b(identity.encode(), digest_size=16).hexdigest()
     with naming(cache):
