@@ -49,6 +49,7 @@ __all__ = [
     "KINDS",
     "NO_TIME",
     "NUMBER",
+    "SHORT",
     "Comparison",
     "Filter",
     "FilterError",
@@ -591,7 +592,7 @@ _TIME: Final = r"^\d{4}-\d{2}-\d{2}([T :]\d{2}(:\d{2}(:\d{2}([.]\d+)?)?)?(Z|[+-]
 _DATE: Final = 10  # characters
 _HOUR: Final = 13
 _OF_VALUES: Final = frozenset({model.Problem.VALUE, model.Problem.CHARSET, model.Problem.TIME_RANGE})
-_SHORT: Final = {"table": r"^[^.]*\.", "file": r"^.*[/\\]"}
+SHORT: Final = {"table": r"^[^.]*\.", "file": r"^.*[/\\]"}
 """The part of a text that ``==`` may leave out, by column: the schema, the folder."""
 
 _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -621,7 +622,7 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
     if comparison.is_value:
         return _value_holds(comparison, batch)
     column, sign, value = _column(batch, comparison.column), comparison.sign, comparison.value
-    return _compared(column, sign, value, _SHORT.get(comparison.column, "") if sign == "==" else "")
+    return _compared(column, sign, value, SHORT.get(comparison.column, ""))
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -698,17 +699,16 @@ def _compared(values: pa.Array, sign: str, value: Any, short: str = "") -> Bools
         moments = times(values)
         return np.asarray(_ORDER[sign](moments, micros(value)) & (moments != NO_TIME))
     if isinstance(value, str):
-        texts = values.cast(pa.string())
-        matches = mask_of_texts(texts, sign, value)
-        return matches | mask_of_texts(pc.replace_substring_regex(texts, short, ""), sign, value) if short else matches
+        return mask_of_texts(values.cast(pa.string()), sign, value, short)
     if pa.types.is_integer(values.type):
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         return np.asarray(_ORDER[sign](pc.fill_null(values, 0).to_numpy(), value) & valid)
     return _with_number(values, sign, Decimal(value))
 
 
-def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
-    """Whether a comparison holds, for each text; null matches only None."""
+def mask_of_texts(texts: pa.Array, sign: str, value: Any, short: str = "") -> Bools:
+    """Whether a comparison holds, for each text; null matches only None. ``short``: a pattern of what ``==`` may leave
+    out."""
     if value is None:
         matches = texts.is_null()
     elif sign == "contains":
@@ -718,6 +718,8 @@ def mask_of_texts(texts: pa.Array, sign: str, value: Any) -> Bools:
     else:
         matches = _OF_TEXTS[sign](texts, pa.scalar(value, texts.type))
     mask: Bools = matches.fill_null(False).to_numpy(zero_copy_only=False)
+    if short and sign == "==" and value is not None:
+        return mask | mask_of_texts(pc.replace_substring_regex(texts, short, ""), sign, value)
     return mask
 
 

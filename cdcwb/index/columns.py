@@ -39,6 +39,7 @@ Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
 _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -65,29 +66,24 @@ class Column(Protocol):
 
 
 class Numbers:
-    """Integers; null is :data:`NO_TIME` (or -1 if no value is negative)."""
+    """Integers; null is :data:`NO_TIME`."""
 
     kind = "number"
 
-    def __init__(self, values: npt.NDArray[Any], null: int = NO_TIME, shift: int = 0) -> None:
+    def __init__(self, values: npt.NDArray[Any]) -> None:
         self.values = values
-        self._null = null
-        self._shift = shift
 
     def value(self, row: int) -> int | None:
         """The number, or None."""
         number = int(self.values[row])
-        return None if number == self._null else number + self._shift
+        return None if number == NO_TIME else number
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
         if value is None:
-            return np.asarray(self.values == self._null)
-        bound = value - self._shift
-        if sign == "==":
-            return np.asarray(self.values == bound) if bound != self._null else np.zeros(len(self.values), np.bool_)
-        mask = np.asarray(_ORDER[sign](self.values, bound))
-        return mask & (self.values != self._null) if sign in ("<", "<=") else mask
+            return np.asarray(self.values == NO_TIME)
+        mask = np.asarray(_ORDER[sign](self.values, value))
+        return mask if sign in (">", ">=") else mask & (self.values != NO_TIME)
 
 
 class Times(Numbers):
@@ -120,17 +116,15 @@ class Texts:
 
 
 class Codes:
-    """Texts with few distinct values: a code for each row, -1 for null. A text may have ``others`` that it also equals,
-    such as the name of a table without its schema."""
+    """Texts with few distinct values: a code for each row, -1 for null. ``short``: a pattern of what ``==`` may leave
+    out (:data:`cdcwb.filters.SHORT`)."""
 
     kind = "text"
 
-    def __init__(
-        self, codes: npt.NDArray[Any], texts: pa.Array, alternatives: Callable[[pa.Array], pa.Array] | None = None
-    ) -> None:
+    def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: str = "") -> None:
         self.codes = codes
         self.texts = texts
-        self._others = None if alternatives is None else alternatives(texts)
+        self._short = short
 
     def value(self, row: int) -> str | None:
         """The text, or None."""
@@ -142,15 +136,11 @@ class Codes:
         """See :class:`Column`."""
         if value is None:
             return np.asarray(self.codes < 0)
-        matching = mask_of_texts(self.texts, sign, value)
-        if self._others is not None and sign == "==":
-            matching |= mask_of_texts(self._others, sign, value)
-        return self.rows_of(matching)
+        return self.rows_of(mask_of_texts(self.texts, sign, value, self._short))
 
     def has(self, text: str) -> bool:
         """Whether a row may equal the text."""
-        texts = [self.texts] if self._others is None else [self.texts, self._others]
-        return any(mask_of_texts(array, "==", text).any() for array in texts)
+        return bool(mask_of_texts(self.texts, "==", text, self._short).any())
 
     def code_of(self, text: str) -> int:
         """The code of a text, -1 if unknown."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
+from cdcwb.filters import SHORT
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
@@ -373,15 +374,14 @@ class RecordIndex:
         paths = pa.array([str(entry["file"]) for entry in self.files], pa.large_string())
         columns: dict[str, Column] = {
             "record": _Counted(self.records),
-            "file": Codes(numbers["file_index"], paths, _base_names),
+            "file": Codes(numbers["file_index"], paths, SHORT["file"]),
             "offset": Numbers(numbers["offset"]),
             "length": Numbers(numbers["length"]),
             "time": Times(numbers["changed_at"]),
             "event_no": Numbers(numbers["event_no"]),
         }
         for name in _CODED:
-            alternatives = _bare_names if name == "table" else None
-            columns[name] = Codes(numbers[name], self._text(name), alternatives)
+            columns[name] = Codes(numbers[name], self._text(name), SHORT.get(name, ""))
         for name in _PLAIN:
             if name in numbers:
                 columns[name] = Numbers(numbers[name])
@@ -425,11 +425,3 @@ class _Counted:
         if value is None:
             return np.zeros(self._records, np.bool_)
         return Numbers(np.arange(1, self._records + 1)).compare(sign, value)
-
-
-def _base_names(paths: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(paths, r"^.*[/\\]", "")
-
-
-def _bare_names(labels: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(labels, r"^[^.]*\.", "")

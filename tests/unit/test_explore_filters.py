@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.explore.search import compare
-from cdcwb.filters import FilterError, narrowing, parse, quoted
+from cdcwb.filters import SHORT, FilterError, narrowing, parse, quoted
 from cdcwb.index.columns import NO_TIME, Codes, Numbers, Texts, Times
-from cdcwb.index.record_index import _bare_names
 from cdcwb.times import micros
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
 COLUMNS = {
     "operation": Codes(np.array([0, 1, -1, 1], np.int8), pa.array(["INSERT", "UPDATE"], pa.large_string())),
-    "table": Codes(np.array([0, 1, 1, -1], np.int8), pa.array(["HR.EMP", "DEPT"], pa.large_string()), _bare_names),
+    "table": Codes(np.array([0, 1, 1, -1], np.int8), pa.array(["HR.EMP", "DEPT"], pa.large_string()), SHORT["table"]),
     "position": Texts(pa.array(["0A", "0B", None, "0D"], pa.large_string())),
     "offset": Numbers(np.array([0, 10, 20, 30])),
     "event_no": Numbers(np.array([1, 2, 3, NO_TIME])),

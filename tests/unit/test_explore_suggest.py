@@ -13,14 +13,14 @@ from cdcwb.explore import terms
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.terms import chosen_in, clause, completions, hint, values_of, with_clause
 from cdcwb.explore.views import row_view
-from cdcwb.filters import FilterError, parse, tokens
+from cdcwb.filters import SHORT, FilterError, parse, tokens
 from cdcwb.index.columns import Codes, Column, Numbers, Times
 from tests.explore_captures import DATA, explorer_of, saved
 
 TABLES = Codes(
     np.array([0, 1, 1, 2, -1], np.int32),
     pa.array(["shop.orders", "shop.customer", "hr.emp"], pa.large_string()),
-    lambda texts: pa.array([one.partition(".")[2] for one in texts.to_pylist()], pa.large_string()),
+    SHORT["table"],
 )
 COLUMNS: dict[str, Column] = {
     "table": TABLES,
