@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -197,7 +197,7 @@ def choose_rows(schema: pa.Schema, name: str, options: Mapping[str, Any]) -> tup
     Raises UnknownFormatError if none is confident, or the named one is never a table."""
     if name != "auto":
         return row_format(name), Recognition(1.0, ["given as an option"])
-    made = [cast(RowFormat, fmt) for fmt in map(get_format, FORMATS) if hasattr(fmt, "plan_rows")]
+    made = [fmt for fmt in map(get_format, FORMATS) if isinstance(fmt, RowFormat)]
     found = [(fmt, fmt.recognise_rows(schema)) for fmt in made]
     best = max(found, key=lambda pair: pair[1].confidence)
     if best[1].confidence < _SURE:
@@ -210,8 +210,8 @@ def row_format(name: str) -> RowFormat:
     """The format of a table of rows that is opened under a format's name. Raises UnknownFormatError if it is never a
     table of rows."""
     for fmt in map(get_format, formats_named(name)):
-        if hasattr(fmt, "plan_rows"):
-            return cast(RowFormat, fmt)
+        if isinstance(fmt, RowFormat):
+            return fmt
     raise UnknownFormatError(f"the format {name} has no tables of rows")
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "OF_CHANGES",
     "ROW",
     "Assembling",
-    "BaseFormat",
     "Field",
     "Format",
     "Inspection",
@@ -283,8 +282,8 @@ class PlanText:
         return plan
 
 
-class Format(Protocol):
-    """The interface of a format's package, which is independent of Spark. ``options`` are its reader options with
+class Format:
+    """The base of a format's class, which is independent of Spark. ``options`` are its reader options with
     descriptions. ``row_times``: whether changes have a time of their own; otherwise they have that of their
     transaction's end. ``pairing``: how halves of updates are paired. ``commits``: whether the stream has begins,
     commits and rollbacks; otherwise only committed work is delivered. ``compressed_updates``: the record types of
@@ -292,82 +291,6 @@ class Format(Protocol):
     source can give a table's key columns; otherwise only the option ``keys`` does. ``side_file``: text in the path of
     a file that may describe others; None: no such file. ``alias_of``: another format whose captures may be opened under
     this format's name too; None: none.
-    """
-
-    name: str
-    options: Mapping[str, str]
-    row_times: bool
-    pairing: Pairing
-    commits: bool
-    compressed_updates: frozenset[str]
-    names_keys: bool
-    side_file: re.Pattern[str] | None
-    alias_of: str | None
-
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raises OptionError for an unknown option and for an unusable value, before any file is read."""
-        ...
-
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """The confidence that these files are of the format, from their beginnings."""
-        ...
-
-    def side_files(self, paths: Sequence[str]) -> list[str]:
-        """The files among these or next to them that have no records but describe some of these files."""
-        ...
-
-    def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
-        """The plan of a capture; ``run`` maps tasks over its bytes. Raises CaptureError."""
-        ...
-
-    def plan_from_text(self, text: str) -> Plan:
-        """The plan that ``to_text`` wrote."""
-        ...
-
-    def files(self, plan: Plan) -> list[dict[str, Any]]:
-        """The files of a capture: file, file_index, size, shape, compression, problem."""
-        ...
-
-    def portion(self, plan: Plan, splits: range) -> Sequence[Any]:
-        """The splits of a plan that a task needs to read some of them."""
-        ...
-
-    def read(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
-        ...
-
-    def begins(self, plan: Plan) -> Iterator[int]:
-        """The index of the file in which each split begins, or, for a split that is a list, each of its items."""
-        ...
-
-    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
-        """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
-        unknown: then its events are decoded again whenever files are appended."""
-        ...
-
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """The columns of :meth:`read_table`. Raises CaptureError for a table or column that is not there."""
-        ...
-
-    def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
-        """The rows of one table in one split as typed columns."""
-        ...
-
-    def table_versions(self, plan: Plan) -> pa.Table:
-        """All of :data:`cdcwb.model.TABLE_VERSIONS` except ``first_position``, which comes from the rows."""
-        ...
-
-    def problems(self, plan: Plan) -> list[dict[str, Any]]:
-        """Rows of :data:`cdcwb.model.PROBLEMS` that concern the capture, a file or a table version, not an event."""
-        ...
-
-    def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """The record at ``offset`` of the decompressed file. Raises CaptureError if there is none."""
-        ...
-
-
-class BaseFormat:
-    """The common base of most formats.
 
     ``plan_type`` and ``options_type`` are its classes of a plan and of checked options, ``make_plan`` and
     ``inspect_record`` functions that take such options. A plan has ``versions`` and, as ``notes``, rows of problems.
@@ -382,32 +305,30 @@ class BaseFormat:
     names_keys = True
     side_file: re.Pattern[str] | None = None
     alias_of: str | None = None
-    of_tables: frozenset[str] | None = None
     plan_type: ClassVar[Any]
     options_type: ClassVar[Any]
     make_plan: Callable[..., Any]
     inspect_record: Callable[..., Inspection]
 
     def parse_options(self, options: Mapping[str, Any]) -> Any:
-        """The checked options. Raises OptionError."""
+        """The checked options. Raises OptionError for an unknown option and for an unusable value."""
         return self.options_type.parse(options)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`Format.check_options`."""
+        """Raises OptionError as :meth:`parse_options` does, before any file is read."""
         self.parse_options(options)
 
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """Looks for Kafka's columns; several formats have the same, so the format must be given."""
-        if "value" not in {name.lower() for name in schema.names}:
-            return Recognition(0.0, ["no column `value`"])
-        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
+    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
+        """The confidence that these files are of the format, from their beginnings."""
+        raise NotImplementedError
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
-        """None: files that describe others are given by an option."""
+        """The files among these or next to them that have no records but describe some of these files. By default
+        none: they are given by an option."""
         return []
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Any:
-        """See :meth:`Format.plan`."""
+        """The plan of a capture; ``run`` maps tasks over its bytes. Raises CaptureError."""
         allow_inflation(paths, inflate_limit_of(options))
         return self.make_plan(paths, self.parse_options(options), run)
 
@@ -415,26 +336,79 @@ class BaseFormat:
         """The plan that ``to_text`` wrote."""
         return self.plan_type.from_text(text)
 
+    def files(self, plan: Any) -> list[dict[str, Any]]:
+        """The files of a capture: file, file_index, size, shape, compression, problem."""
+        raise NotImplementedError
+
     def portion(self, plan: Any, splits: range) -> Sequence[Any]:
-        """These splits."""
+        """The splits of a plan that a task needs to read some of them."""
         return Portion(plan.splits, splits)
 
+    def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""
+        raise NotImplementedError
+
     def begins(self, plan: Any) -> Iterator[int]:
-        """See :meth:`Format.begins`."""
+        """The index of the file in which each split begins, or, for a split that is a list, each of its items."""
         return (part.file for split in plan.splits for part in (split if isinstance(split, Sequence) else [split]))
 
+    def pieces(self, plan: Any) -> Iterator[list[Provenance]]:
+        """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
+        unknown: then its events are decoded again whenever files are appended."""
+        raise NotImplementedError
+
+    def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
+        """The columns of :meth:`read_table`. Raises CaptureError for a table or column that is not there."""
+        raise NotImplementedError
+
+    def read_table(self, plan: Any, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in one split as typed columns."""
+        raise NotImplementedError
+
     def table_versions(self, plan: Any) -> pa.Table:
-        """Every version, in order of appearance; ``first_position`` is null."""
+        """All of :data:`cdcwb.model.TABLE_VERSIONS` except ``first_position``, which comes from the rows; in order of
+        appearance."""
         return pa.Table.from_pylist([version.to_row() for version in plan.versions], schema=TABLE_VERSIONS)
 
     def problems(self, plan: Any) -> list[dict[str, Any]]:
-        """Problems of truncated files, and of unusable schemas and definitions."""
+        """Rows of :data:`cdcwb.model.PROBLEMS` that concern the capture, a file or a table version, not an event."""
         notes: list[dict[str, Any]] = plan.notes
         return notes
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
-        """See :meth:`Format.inspect`."""
+        """The record at ``offset`` of the decompressed file. Raises CaptureError if there is none."""
         return self.inspect_record(path, offset, self.parse_options(options))
+
+
+class RowFormat(Format):
+    """A format whose captures may also be tables of rows: any Spark DataFrame.
+
+    The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0. ``of_tables``:
+    the columns (in lower case) that :meth:`read_table_rows` uses, if not all of them.
+    """
+
+    of_tables: frozenset[str] | None = None
+
+    def recognise_rows(self, schema: pa.Schema) -> Recognition:
+        """The confidence that rows with these columns are of the format. By default it looks for Kafka's columns;
+        several formats have the same, so the format must be given."""
+        if "value" not in {name.lower() for name in schema.names}:
+            return Recognition(0.0, ["no column `value`"])
+        return Recognition(0.5, ["Kafka's columns; give the format, because these columns fit several"])
+
+    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Any:
+        """The plan of a capture named ``name`` with these columns. Raises CaptureError."""
+        raise NotImplementedError
+
+    def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """The events of the given rows, as batches of :data:`cdcwb.model.EVENTS`."""
+        raise NotImplementedError
+
+    def read_table_rows(
+        self, plan: Any, batches: Iterator[pa.RecordBatch], request: TableRequest
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table among the given ones, as typed columns."""
+        raise NotImplementedError
 
 
 @runtime_checkable
@@ -458,34 +432,6 @@ class Assembling(Protocol):
         """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
         none of their events has; ``transactions``, the parts of those that may be incomplete; and rows that are
         compared with those of other splits (:func:`cdcwb.formats.parts.key_of`)."""
-        ...
-
-
-class RowFormat(Format, Protocol):
-    """A format whose captures may also be tables of rows: any Spark DataFrame.
-
-    The batches of such a capture have its columns and ``_row`` (int64): the number of the row, from 0. ``of_tables``:
-    the columns (in lower case) that :meth:`read_table_rows` uses, if not all of them.
-    """
-
-    of_tables: frozenset[str] | None
-
-    def recognise_rows(self, schema: pa.Schema) -> Recognition:
-        """The confidence that rows with these columns are of the format."""
-        ...
-
-    def plan_rows(self, name: str, schema: pa.Schema, run: RunRows, options: Mapping[str, Any]) -> Plan:
-        """The plan of a capture named ``name`` with these columns. Raises CaptureError."""
-        ...
-
-    def read_rows(self, plan: Plan, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-        """The events of the given rows, as batches of :data:`cdcwb.model.EVENTS`."""
-        ...
-
-    def read_table_rows(
-        self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of one table among the given ones, as typed columns."""
         ...
 
 

@@ -24,8 +24,8 @@ from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.dissector import (
-    BaseFormat,
     Field,
+    Format,
     Inspection,
     PlanText,
     Portion,
@@ -289,7 +289,7 @@ class SplitReader:
         raise NotImplementedError
 
 
-class RecordFormat(BaseFormat):
+class RecordFormat(Format):
     """A format of records in a stream of bytes.
 
     ``options_type`` has at least ``shape``, ``split_size``, ``mode`` and, for files next to the capture, what

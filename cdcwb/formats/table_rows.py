@@ -47,13 +47,13 @@ from cdcwb.formats.containers.tables import cut_record, find_part, numbered_part
 from cdcwb.formats.dissector import (
     EVERYTHING,
     ROW,
-    BaseFormat,
     Field,
     Inspection,
     Pairing,
     PlanText,
     Provenance,
     Recognition,
+    RowFormat,
     Run,
     RunRows,
     TableRequest,
@@ -279,7 +279,7 @@ class Plan(PlanText):
 # --- the format -------------------------------------------------------------------------------------------------------
 
 
-class TableRows(BaseFormat):
+class TableRows(RowFormat):
     """A format whose records are rows of a table of committed changes, with header columns and data columns.
 
     A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
@@ -355,7 +355,7 @@ class TableRows(BaseFormat):
         return {**self.own_options, **{name: text for name, text in _OPTIONS.items() if name not in self.own_options}}
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         opt.check_names(options, self.options, self.name)
         given = opt.given_of(options)
         charset = charset_of(given)

@@ -26,7 +26,7 @@ from cdcwb.formats.delivered import (
     read_ends_here,
     with_ends,
 )
-from cdcwb.formats.dissector import EVERYTHING, BaseFormat, Named, Read
+from cdcwb.formats.dissector import EVERYTHING, Format, Named, Read
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import WHOLE, Halved, overlaps
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
@@ -326,7 +326,7 @@ def change_of(before: Row | None, after: Row | None) -> Row:
     }
 
 
-class Table(BaseFormat):
+class Table(Format):
     """A format of change tables whose plan is how the halves of a split are paired."""
 
     def halved(self, plan: Halved, _split: int) -> Halved:

@@ -78,7 +78,7 @@ class GoldenGateExport(JsonMessages):
     }
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         checked = super().parse_options(options)
         if checked.given.get("time_zone", "").lower() == "auto":
             del checked.given["time_zone"]

@@ -67,7 +67,7 @@ class IdmEventLog(TableRows):
     split = staticmethod(split_log)
 
     def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         return LogOptions.of(super().parse_options(options), opt.given_of(options))
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -26,12 +26,12 @@ from cdcwb.formats.containers.messages import BATCH, Messages, batched, joined
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import (
     EVERYTHING,
-    BaseFormat,
     Field,
     Inspection,
     PlanText,
     Provenance,
     Recognition,
+    RowFormat,
     Run,
     RunRows,
     TableRequest,
@@ -237,7 +237,7 @@ ENOUGH: Final = 1 << 20
 """Bytes of a compressed file that are unpacked to recognise it."""
 
 
-class MessageFormat(BaseFormat):
+class MessageFormat(RowFormat):
     """A format whose records are messages in files of any kind, or rows with Kafka's columns.
 
     ``owner``: whose messages they are (``Qlik's``); ``own_options``: the options of the format itself, with a
@@ -257,7 +257,7 @@ class MessageFormat(BaseFormat):
         return {**self.own_options, **shared}
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         opt.check_names(options, self.options, self.name)
         values = {name: value for name, value in options.items() if value is not None and value != ""}
         container = {name: value for name, value in values.items() if name in OPTIONS}

@@ -105,7 +105,7 @@ class QlikChangeTable(TableRows):
     }
 
     def parse_options(self, options: Mapping[str, Any]) -> ChangeTableOptions:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         common, given = super().parse_options(options), opt.given_of(options)
         return ChangeTableOptions(
             **{one.name: getattr(common, one.name) for one in fields(Options)},

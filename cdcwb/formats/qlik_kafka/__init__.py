@@ -51,7 +51,7 @@ class QlikKafka(MessageFormat):
     table_schema = staticmethod(typed_schema)
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`; what is to be detected is not given."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`; what is to be detected is not given."""
         checked = super().parse_options(options)
         for name, choices in (("mask_order", _ORDERS), ("table_from", ("auto", *PLACES))):
             if name in checked.given and (choice := opt.as_choice(name, checked.given.pop(name), choices)) != "auto":

@@ -83,7 +83,7 @@ class SqlServerCt(TableRows):
     }
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
-        """See :meth:`cdcwb.formats.dissector.BaseFormat.parse_options`."""
+        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
         checked = super().parse_options(options)
         if "time_zone" in checked.given:
             parse_zone(checked.given["time_zone"])
