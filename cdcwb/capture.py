@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from importlib import import_module
@@ -116,10 +116,6 @@ class Capture:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.place: str | None = None  # the path that it was opened from, if that is one
-
-    def within(self, part: Callable[[Tables], Tables]) -> Capture:
-        """The capture with what ``part`` makes of its tables."""
-        return Capture(part(self._tables))
 
     # --- properties ---------------------------------------------------------------------------------------------------
 
