@@ -110,7 +110,7 @@ bench-alternatives: $(OLDEST)/.ready $(DUCKDB)/.ready ## measure cdcwb beside Sp
 	PYTHONPATH=$(DUCKDB) $(OLDEST)/bin/python -m benchmarks.alternatives
 
 $(DUCKDB)/.ready: $(OLDEST)/.ready
-	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --target $(DUCKDB) duckdb
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --target $(DUCKDB) duckdb polars
 	@touch $@
 
 clean: ## remove reports and caches; the environments stay

@@ -66,7 +66,7 @@ class SplitPart:
         wanted = Wanted(images=self.images, drop_malformed=self.mode == "DROPMALFORMED", columns=needed)
         events = partial(_checked, read) if stops else read
         if self.name == "findings":
-            return _findings(form, plan, split, events, wanted)
+            return _findings(form, plan, split, events, replace(wanted, drop_malformed=False))
         if self.name == "changes":
             changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
             batches: Iterator[pa.RecordBatch] = (

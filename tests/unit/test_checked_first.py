@@ -82,12 +82,12 @@ def test_every_command_refuses_a_misspelt_option_before_spark(
 
 
 @pytest.mark.parametrize("command", READING)
-def test_every_command_refuses_a_script_without_rows_before_spark(
+def test_every_command_refuses_an_event_log_without_rows_before_spark(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     script = tmp_path / "copy.sql"
     script.write_text("INSERT INTO app.log SELECT * FROM app.old_log;\n")
-    assert "no format recognises this text" in refused(capsys, *of_each_command(script, tmp_path)[command])
+    assert "this SQL script has no rows" in refused(capsys, *of_each_command(script, tmp_path)[command])
 
 
 @pytest.mark.parametrize(

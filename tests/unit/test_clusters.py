@@ -65,8 +65,9 @@ def test_missing_packages_of_spark_connect_are_named(monkeypatch: pytest.MonkeyP
 def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saving, "_write", lambda _tables, _folder: None)
-    capture = Capture(cast("Any", SimpleNamespace(small=None)))
+    elsewhere = SimpleNamespace(write=SimpleNamespace(parquet=lambda _path: None))
+    monkeypatch.setattr(saving, "frame_of", lambda _tables, _name: elsewhere)
+    capture = Capture(cast("Any", SimpleNamespace(small=None, numbered=lambda: elsewhere)))
     with pytest.raises(
         CaptureError, match="workers do not write to this machine; name a folder that all machines share"
     ):

@@ -162,6 +162,26 @@ def test_an_option_that_no_format_takes_is_named_before_the_file_is_blamed(
 
 # --- event logs that cannot be read as they are -----------------------------------------------------------------------
 
+SELECTED = """-- copies what was missed
+INSERT INTO app.log_process (record_id, table_key, status, event_type, event_time, table_name, column_name, new_value)
+SELECT log_seq.nextval, 'pk=' || id, 'N', 5, sysdate, 'APP.CUSTOMER', NULL, NULL FROM app.customer;
+COMMIT;
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SELECTED, "insert into app.log_process select * from app.old_log;\n", SELECTED.replace("SELECT", "(SELECT")],
+)
+def test_an_insert_from_a_select_is_said_to_have_no_rows(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "copy.sql"
+    file.write_text(text)
+    found = identify(file)
+    assert (found.format, found.shape) == ("idm-event-log", "sql")
+    said = found.evidence[-1]
+    assert said.startswith("this SQL script has no rows: its INSERT into app.log_process selects them")
+    assert "columns" not in said
+
 
 def test_an_insert_from_a_select_into_another_table_is_no_event_log(tmp_path: Path) -> None:
     file = tmp_path / "copy.sql"

@@ -20,8 +20,8 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cdcwb", "cdcwb_synth")
 OURS = {"cdcwb", "cdcwb-synth", "tests", "benchmarks", "scripts"}
-COMPARED = {"duckdb"}
-"""What only ``make bench-alternatives`` uses, which installs it beside the environments."""
+COMPARED = {"duckdb", "polars"}
+"""What only the comparisons of the benchmarks use; ``make bench-alternatives`` installs it beside the environments."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 NOT_PYTHON = {"python", "openjdk", "pip"}

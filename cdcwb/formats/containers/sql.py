@@ -34,6 +34,7 @@ __all__ = [
     "SqlSegments",
     "cut_sql",
     "find_begin",
+    "inserted_from_select",
     "is_table",
     "looks_like_dump",
     "outline",
@@ -192,6 +193,12 @@ def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
     begins = any(one.match(text.data, begin) for one in (_ADDS, _STATEMENT, _LINE))
     some = (1 for one in _heads(text, "latin-1") if one.rows in ("values", "copy"))
     return sum(islice(some, 2)) >= (1 if damaged or begins else 2)
+
+
+def inserted_from_select(head: Bytes, charset: str) -> tuple[str, tuple[str, ...] | None] | None:
+    """The table of the first INSERT that takes its rows from a SELECT, and the columns that it lists (None: it lists
+    none); None where there is no such statement."""
+    return next(((one.table, one.names) for one in _heads(head, charset) if one.rows == "select"), None)
 
 
 def _after(pattern: re.Pattern[bytes], data: Any, place: int) -> int:

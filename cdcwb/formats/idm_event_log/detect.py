@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,7 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.containers.rows import FileProbe, numbered
 from cdcwb.formats.containers.table_probe import (
     GIVEN,
+    HEAD,
     DumpTables,
     conclusions,
     detected_rows,
@@ -24,7 +26,7 @@ from cdcwb.formats.containers.table_probe import (
     probe_file,
 )
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
-from cdcwb.formats.files import in_file
+from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.table_rows import SPLIT_SIZE, Options
@@ -349,6 +351,7 @@ def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[st
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
+_LIKELY: Final = 0.6
 _SAMPLE: Final = 500
 _BARE: Final = ("csv", "excel")  # where a text may be NULL
 
@@ -582,6 +585,8 @@ def _of_file(path: str, options: LogOptions) -> Recognition | None:
         return None
     found = seen.assignment
     confidence, evidence = found.confidence, found.evidence
+    if found.how == "nothing" and (refusal := _without_rows(path, options)) is not None:
+        return Recognition(_LIKELY, [f"{Path(path).name} has an INSERT into an event log"], "sql", refusal)
     if found.how == "nothing" and seen.file.width:
         evidence += "; if it is an event log, name them with the option columns: record_id=NAME,table_key=NAME,…"
     if found.how in ("option", "sorted"):
@@ -590,3 +595,18 @@ def _of_file(path: str, options: LogOptions) -> Recognition | None:
         confidence = SURE * score if score >= ENOUGH else 0.0
         confidence = max(confidence, SURE if by_names(seen.file.columns) is not None else 0.0)
     return Recognition(confidence, [f"{Path(path).name} ({seen.file.kind}) has {evidence}"], seen.file.kind)
+
+
+def _without_rows(path: str, options: LogOptions) -> CaptureError | None:
+    """Why a script whose INSERT into an event log takes its rows from a SELECT is not read."""
+    from cdcwb.formats.containers.sql import inserted_from_select
+
+    with closing(open_source(path, "binary", HEAD)) as source:
+        found = inserted_from_select(source.read(0, HEAD), options.charset)
+    if found is None or (found[1] is not None and by_names(found[1]) is None):
+        return None
+    return CaptureError(
+        f"this SQL script has no rows: its INSERT into {found[0]} selects them; run it, and export the "
+        "table as INSERT statements with VALUES or as CSV",
+        path=path,
+    )
