@@ -142,7 +142,7 @@ def _page(
 def _location_of(capture: Capture) -> str:
     """The folder or file that a capture was read from."""
     if capture.place is not None and Path(capture.place).exists():
-        return capture.place
+        return str(Path(capture.place).absolute())  # as files are named
     path = str(capture.saved_in or (capture.files[0]["file"] if len(capture.files) == 1 else ""))
     if not path and capture.files:
         path = os.path.commonpath([entry["file"] for entry in capture.files])

@@ -306,7 +306,7 @@ class Page {
     this.controls = about.controls ? new Controls(this) : null;
     this.panels = new Map(about.panels.map((one) => [one.name, new Panel(this, one)]));
     this.wrong = make("p", { class: "cdcwb-note wrong", role: "alert", hidden: true });
-    this.waiting = make("p", { class: "cdcwb-note waiting", role: "status" }, "This view is drawn …");
+    this.waiting = make("p", { class: "cdcwb-note waiting", role: "status", hidden: !about.panels.length }, "This view is drawn …");
     if (this.controls) this.controls.node.style.display = "none";
     this.root = make("div", { class: "cdcwb-live" },
       make("div", { class: "cdcwb-box" }, about.title ? make("h2", {}, about.title) : null, this.headline = make("p", { class: "answer" })),
