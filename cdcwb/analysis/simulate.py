@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from cdcwb.analysis.continuity import key_of, versions_of
 from cdcwb.analysis.images import MAP
+from cdcwb.analysis.row_breaks import RECORD
 from cdcwb.analysis.row_versions import DELETE, OPERATIONS, UPDATE, VERSIONS, log_order, row_starts
 from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
@@ -39,16 +40,10 @@ class ApplyRule(StrEnum):
     TEXT_POSITION = "text_position"
 
 
-_RECORD: Final = (
-    ("operation", pa.string()),
-    ("position", pa.string()),
-    ("file_index", pa.int32()),
-    ("offset", pa.int64()),
-)
 WRONG: Final = pa.schema(
     [
         *(("table", pa.string()), ("key", MAP), ("wrong", pa.string()), ("at", CHANGES.field("changed_at").type)),
-        *(*_RECORD, *((f"right_{name}", kind) for name, kind in _RECORD)),
+        *(*RECORD, *((f"right_{name}", kind) for name, kind in RECORD)),
     ]
 )
 """Rows that a target ends with wrongly. ``wrong``: ``other values``, ``missing`` or ``left over``. The record is the
@@ -237,7 +232,7 @@ def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | 
 def _record(rows: pa.RecordBatch, number: int | None, which: str) -> dict[str, Any]:
     if number is None:
         return {}
-    names = [name for name, _ in _RECORD]
+    names = [name for name, _ in RECORD]
     record = rows.slice(number, 1).select([*names, "at"]).to_pylist()[0]
     record["operation"] = str(OPERATIONS[record["operation"]])
     return {f"{which}{name}": record[name] for name in names} | ({} if which else {"at": record["at"]})

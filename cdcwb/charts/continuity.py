@@ -8,8 +8,9 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.charts.traces import add_markers, date_axis, line_axis, on_axis
 from cdcwb.times import axis_of, micros
-from cdcwb.words import count, local, moment, zone_name
+from cdcwb.words import count, moment
 
 __all__ = ["breaks_over_time", "version_chain"]
 
@@ -39,22 +40,19 @@ def breaks_over_time(breaks: Sequence[Record]) -> go.Figure:
     for kind, (colour, symbol) in _KINDS.items():
         some = [row for row in timed if row["kind"] == kind]
         if some:
-            figure.add_scatter(
-                mode="markers",
-                name=f"{kind} ({count(len(some))})",
-                ids=theme.records_of(some),
-                x=[local(row["at"]).isoformat(sep=" ") for row in some],
-                y=[tables.index(row["table"]) for row in some],
-                marker={"symbol": symbol, "color": colour, "size": 11, "line": {"color": theme.INK, "width": 1}},
-                customdata=[[moment(row["at"]), theme.label(row["sentence"], 300)] for row in some],
-                hovertemplate=f"{kind}, %{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
+            add_markers(
+                figure,
+                f"{kind} ({count(len(some))})",
+                some,
+                [on_axis(row["at"]) for row in some],
+                [tables.index(row["table"]) for row in some],
+                {"symbol": symbol, "color": colour, "size": 11},
+                [[moment(row["at"]), theme.label(row["sentence"], 300)] for row in some],
+                f"{kind}, %{{customdata[0]}}<br>%{{customdata[1]}}",
             )
-    lanes = {"tickvals": list(range(len(tables))), "ticktext": [theme.label(table, 30) for table in tables]}
-    figure.update_layout(
-        showlegend=True,
-        xaxis={"type": "date", "title": {"text": f"time ({zone_name()})"}},
-        yaxis={**lanes, "range": [-0.6, len(tables) - 0.4], "showgrid": False, "zeroline": False},
-    )
+    lanes = [theme.label(table, 30) for table in tables]
+    yaxis = line_axis(lanes, range=[-0.6, len(tables) - 0.4], ticks="outside")
+    figure.update_layout(showlegend=True, xaxis=date_axis(), yaxis=yaxis)
     theme.limit_time(figure, axis_of([micros(row["at"]) for row in timed]), "break")
     return figure
 
@@ -73,15 +71,15 @@ def version_chain(changes: Sequence[Record]) -> go.Figure:
     for operation in dict.fromkeys(change["operation"] for change in changes):
         some = [(n, change) for n, change in enumerate(changes, 1) if change["operation"] == operation]
         look = theme.look(theme.OPERATIONS, operation)
-        figure.add_scatter(
-            mode="markers",
-            name=look.title,
-            ids=theme.records_of(change for _, change in some),
-            x=[number for number, _ in some],
-            y=[0] * len(some),
-            marker={"symbol": "circle", "color": look.colour, "size": 16, "line": {"color": look.edge, "width": 2}},
-            customdata=[[moment(change["at"]), theme.label(change["told"], 200)] for _, change in some],
-            hovertemplate=f"{look.title}<br>%{{customdata[0]}}<br>%{{customdata[1]}}<extra></extra>",
+        add_markers(
+            figure,
+            look.title,
+            [change for _, change in some],
+            [number for number, _ in some],
+            [0] * len(some),
+            {"symbol": "circle", "color": look.colour, "size": 16, "line": {"color": look.edge, "width": 2}},
+            [[moment(change["at"]), theme.label(change["told"], 200)] for _, change in some],
+            f"{look.title}<br>%{{customdata[0]}}<br>%{{customdata[1]}}",
         )
     for number, change in enumerate(changes, 1):
         if change["broken"] is not None:
