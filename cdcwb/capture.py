@@ -190,13 +190,13 @@ class Capture:
     @property
     def events(self) -> DataFrame:
         """One row per wire record; capture order is (file_index, offset)."""
-        return self._tables.events(True)
+        return self._tables.frame("events")
 
     @property
     def headers(self) -> DataFrame:
         """``events`` without images and raw bytes, which is several times as fast. Problems of values are not detected.
         If a filter has a condition, which may name images, they are included."""
-        return self._tables.events(False)
+        return self._tables.frame("events", images=False)
 
     def select_events(self, *columns: str) -> DataFrame:
         """Some columns of ``events``, as ``events.select(*columns)``, without decoding the others. Spark
@@ -204,38 +204,38 @@ class Capture:
 
         Raises OptionError for a name that is not a column of ``events``.
         """
-        return self._tables.events(True, columns=event_columns(columns))
+        return self._tables.frame("events", columns=event_columns(columns))
 
     @property
     def changes(self) -> DataFrame:
         """One row per logical change. If transactions cross borders of splits (GBase 8s, GoldenGate), the first access
         runs a Spark job over headers."""
-        return self._tables.changes(True)
+        return self._tables.frame("changes")
 
     @property
     def change_headers(self) -> DataFrame:
         """``changes`` as :attr:`headers` are ``events``: without images, and so without changed_columns."""
-        return self._tables.changes(False)
+        return self._tables.frame("changes", images=False)
 
     @property
     def transactions(self) -> DataFrame:
         """One row per transaction."""
-        return self._tables.transactions()
+        return self._tables.frame("transactions")
 
     @property
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        return self._tables.table_versions()
+        return self._tables.frame("table_versions")
 
     @property
     def problems(self) -> DataFrame:
         """One row per problem. The first access may run a Spark job, like that of :attr:`changes`."""
-        return self._tables.problems()
+        return self._tables.frame("problems")
 
     @property
     def detected(self) -> DataFrame:
         """What was inferred about the capture, with the evidence; filters do not apply to it."""
-        return self._tables.detected()
+        return self._tables.frame("detected")
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, images: str = "both", schema: str = "in_force"

@@ -9,17 +9,16 @@ from functools import partial, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.dataset import Rows, SparkRows, schema_of
 from cdcwb.errors import OptionError
-from cdcwb.filters import KINDS, FilterError, columns_of, matching, needed_by, parse, value_kinds
+from cdcwb.filters import KINDS, FilterError, any_of, columns_of, matching, needed_by, parse, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
-from cdcwb.tables import Part, Tables, frame_of, only, rows_of, spark_rows
+from cdcwb.tables import Part, Tables, only, rows_of, spark_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,32 +102,25 @@ class Condition:
         return OptionError(f"where: no table has the columns {names} together; filter by one after the other")
 
 
+_COMPARED: Final = {
+    "operations": ("operation", "=="),
+    "outcomes": ("outcome", "=="),
+    "users": ("user", "=="),
+    "columns": ("changed_columns", "=="),
+    "position_from": ("position", ">="),
+    "position_to": ("position", "<="),
+}
+"""How filters compare the fields of a selection that are not filters of their own."""
+
+
 def conditions(chosen: Mapping[str, Any]) -> list[Condition]:
     """Conditions for the fields of a selection that are not filters of their own."""
-    columns = {"operations": "operation", "outcomes": "outcome", "users": "user"}
-    made = [(column, partial(_is_in, column, list(chosen[name]))) for name, column in columns.items() if name in chosen]
-    if "columns" in chosen:
-        made.append(("changed_columns", partial(_overlaps, list(chosen["columns"]))))
-    for name, compare in (("position_from", pc.greater_equal), ("position_to", pc.less_equal)):
+    made = []
+    for name, (column, sign) in _COMPARED.items():
         if name in chosen:
-            made.append(("position", partial(_is_position, compare, chosen[name])))
-    return [Condition(frozenset({name}), mask) for name, mask in made]
-
-
-def _is_in(column: str, values: list[str], batch: pa.RecordBatch) -> pa.Array:
-    return pc.is_in(batch[column], pa.array(values, pa.string()))
-
-
-def _overlaps(names: list[str], batch: pa.RecordBatch) -> pa.Array:
-    lists = batch["changed_columns"]
-    mask = np.zeros(len(batch), np.bool_)
-    is_named = pc.is_in(pc.list_flatten(lists), pa.array(names, pa.string()))
-    mask[np.asarray(pc.list_parent_indices(lists).filter(is_named))] = True
-    return pa.array(mask)
-
-
-def _is_position(compare: Any, position: str, batch: pa.RecordBatch) -> pa.Array:
-    return pc.fill_null(compare(batch["position"], position), False)
+            values = [chosen[name]] if isinstance(chosen[name], str) else chosen[name]
+            made.append(Condition(frozenset({column}), partial(matching, any_of(column, sign, values))))
+    return made
 
 
 def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
@@ -220,34 +212,17 @@ class FilteredTables(Part):
             rows = _filtered(rows, filters, partial(rows_of, self.tables))
         return rows
 
-    def _frame(self, table: str, images: bool = True) -> DataFrame:
-        """A table; with images where a condition may compare them."""
+    def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
+        """See :meth:`cdcwb.tables.Live.frame`; with images where a condition may compare them."""
+        if table == "detected":
+            return self.tables.frame(table, columns=columns)
         images = images or any(filters.where is not None for filters in self.filters)
-        return self._matching_of(frame_of(self.tables, table, images), schema_of(table, model.TABLES[table].names))
+        rows = self.tables.frame(table, images)
+        return only(self._matching_of(rows, schema_of(table, model.TABLES[table].names)), columns)
 
     def _matching_of(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
         """The rows of a DataFrame that match the filters, which compare the columns of ``schema``."""
         return self._matching(SparkRows(frame, schema)).to_frame(frame.sparkSession).select(*frame.columns)
-
-    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
-        """See :class:`cdcwb.tables.Live`."""
-        return only(self._frame("events", images or columns is not None), columns)
-
-    def changes(self, images: bool) -> DataFrame:
-        """See :class:`cdcwb.tables.Live`."""
-        return self._frame("changes", images)
-
-    def transactions(self) -> DataFrame:
-        """See :class:`cdcwb.tables.Live`."""
-        return self._frame("transactions")
-
-    def table_versions(self) -> DataFrame:
-        """See :class:`cdcwb.tables.Live`."""
-        return self._frame("table_versions")
-
-    def problems(self) -> DataFrame:
-        """See :class:`cdcwb.tables.Live`."""
-        return self._frame("problems")
 
     def table(self, request: TableRequest) -> DataFrame:
         """See :class:`cdcwb.tables.Live`."""

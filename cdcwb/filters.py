@@ -54,6 +54,7 @@ __all__ = [
     "Filter",
     "FilterError",
     "Token",
+    "any_of",
     "column_name",
     "columns_of",
     "holds",
@@ -357,6 +358,11 @@ def _comparisons(node: _Node) -> Iterable[Comparison]:
     if isinstance(node, Comparison):
         return [node]
     return (comparison for part in node.parts for comparison in _comparisons(part))
+
+
+def any_of(column: str, sign: str, values: Iterable[str]) -> Filter:
+    """The filter for the rows whose column compares so with one of some texts."""
+    return Filter("", _Joined("or", tuple(Comparison(column, sign, value) for value in values)))
 
 
 def parse(line: str, kinds: Mapping[str, str] = KINDS) -> Filter | None:

@@ -38,7 +38,6 @@ __all__ = [
     "Part",
     "Saved",
     "Tables",
-    "frame_of",
     "only",
     "rows_of",
     "spark_rows",
@@ -128,6 +127,14 @@ class Live(ReadingPlan, _InSession):
     @cached_property
     def _scratch(self) -> Path:
         return scratch(self, "cdcwb-tables-")
+
+    def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
+        """A table (a name of :data:`cdcwb.model.TABLES`), or some columns of it, as a DataFrame; events and changes
+        without images if these are not needed."""
+        if table == "events":
+            return self.events(images, columns=columns)
+        rows: DataFrame = self.changes(images) if table == "changes" else getattr(self, table)()
+        return only(rows, columns)
 
     def _read(self, **options: str) -> DataFrame:
         from cdcwb.spark.source import source_name
@@ -404,34 +411,16 @@ class Saved(_InSession):
         """What appending files needs, or why they cannot be appended, as it was saved."""
         return dict(self._about.get("continue") or {})
 
-    def events(self, images: bool, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record."""
-        return only(self._read("events"), columns)
-
-    def changes(self, images: bool) -> DataFrame:
-        """One row per logical change."""
-        return self._read("changes")
-
-    def transactions(self) -> DataFrame:
-        """One row per transaction."""
+    def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
+        """See :meth:`Live.frame`."""
         from pyspark.sql import functions as F
 
-        rows = self._read("transactions")
+        rows = only(self._read(table), columns)
+        if table != "transactions":
+            return rows
         value = F.col("completeness")
         now = F.when(value == model.WHOLE, str(model.Completeness.COMPLETE)).otherwise(value)
         return rows.withColumn("completeness", now)
-
-    def table_versions(self) -> DataFrame:
-        """One row per version of a table."""
-        return self._read("table_versions")
-
-    def problems(self) -> DataFrame:
-        """One row per problem."""
-        return self._read("problems")
-
-    def detected(self) -> DataFrame:
-        """One row per detected setting."""
-        return self._read("detected")
 
     def table(self, request: TableRequest) -> DataFrame:
         """One table's row records with real types."""
@@ -459,7 +448,7 @@ class Part:
 
     def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
         """Some columns of a table, read by Spark."""
-        frame = frame_of(self, table, needs_images(table, columns))
+        frame = self.frame(table, needs_images(table, columns))
         return SparkRows(frame.select(*columns), schema_of(table, columns))
 
     def continuation(self) -> dict[str, Any]:
@@ -468,12 +457,6 @@ class Part:
 
 
 Tables = Live | Saved | Part
-
-
-def frame_of(tables: Tables, name: str, images: bool = True) -> DataFrame:
-    """A table (a name of :data:`cdcwb.model.TABLES`) as a DataFrame; events and changes perhaps without images."""
-    frame: DataFrame = getattr(tables, name)(*([images] if name in ("events", "changes") else []))
-    return frame
 
 
 def rows_of(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
@@ -486,7 +469,7 @@ def spark_rows(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
     """Some columns of a table, read by Spark."""
     if isinstance(tables, Part):
         return tables.spark_rows(table, columns)
-    frame = frame_of(tables, table, needs_images(table, columns))
+    frame = tables.frame(table, needs_images(table, columns))
     return SparkRows(frame.select(*columns), schema_of(table, columns))
 
 
