@@ -122,7 +122,18 @@ class Rows(ABC):
     ) -> Rows:
         """At most one row of each key, from a function that makes the rows of each key in a batch, which are as in
         :meth:`by_key`, into one or none. What it makes of the first rows of a key is reduced with the next ones."""
-        return self.by_key(keys, order, _Reduced(function, self.schema), self.schema)
+        schema = self.schema
+
+        def reduced(batches: Batches) -> Batches:
+            last = joined([], schema)
+            for batch in batches:
+                rows = function(joined([last, batch], schema))
+                complete = max(rows.num_rows - 1, 0)
+                yield rows.slice(0, complete)
+                last = rows.slice(complete)
+            yield last
+
+        return self.by_key(keys, order, reduced, schema)
 
     @abstractmethod
     def sorted(self, order: Sequence[str]) -> Rows:
@@ -163,7 +174,8 @@ class Rows(ABC):
 
     def select(self, columns: Sequence[str]) -> Rows:
         """Some of the columns."""
-        return self.map(_Selected(list(columns)), pa.schema([self.schema.field(name) for name in columns]))
+        names = list(columns)
+        return self.map(lambda batch: batch.select(names), pa.schema([self.schema.field(name) for name in names]))
 
     def drop(self, name: str) -> Rows:
         """All columns but one."""
@@ -171,60 +183,26 @@ class Rows(ABC):
 
     def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
         """The rows for which a predicate, which gives a mask, holds."""
-        return self.map(_Filtered(predicate), self.schema)
+        return self.map(lambda batch: batch.filter(_mask(predicate, batch)), self.schema)
 
     def first(self, order: Sequence[tuple[str, str]], limit: int, by: Sequence[str] = ()) -> pa.Table:
         """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``, or so many for
         each value of the columns ``by``; null first."""
-        best = _Best(self.schema, [(name, "ascending") for name in by], list(order), limit)
+        schema, groups = self.schema, [(name, "ascending") for name in by]
+
+        def best(parts: Sequence[pa.Table]) -> pa.Table:
+            rows = pa.concat_tables(parts) if parts else schema.empty_table()
+            rows = rows.take(_sorted(rows, [*groups, *order]))
+            starts = np.append([0], _edges(rows, by))
+            ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+            return rows.filter(pa.array(ranks < limit))
+
         return self.fold(lambda batch: best([pa.Table.from_batches([batch])]), best)
-
-
-class _Selected:
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = columns
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.select(self._columns)
-
-
-class _Filtered:
-    def __init__(self, predicate: Callable[[pa.RecordBatch], Any]) -> None:
-        self._predicate = predicate
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.filter(_mask(self._predicate, batch))
 
 
 def _mask(predicate: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> pa.Array:
     mask = predicate(batch)
     return mask if isinstance(mask, pa.Array) else pa.array(mask)
-
-
-class _Reduced:
-    def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> None:
-        self._function, self._schema = function, schema
-
-    def __call__(self, batches: Batches) -> Batches:
-        last = joined([], self._schema)
-        for batch in batches:
-            rows = self._function(joined([last, batch], self._schema))
-            complete = max(rows.num_rows - 1, 0)
-            yield rows.slice(0, complete)
-            last = rows.slice(complete)
-        yield last
-
-
-class _Best:
-    def __init__(self, schema: pa.Schema, by: list[tuple[str, str]], order: list[tuple[str, str]], limit: int) -> None:
-        self._schema, self._by, self._order, self._limit = schema, by, order, limit
-
-    def __call__(self, parts: Sequence[pa.Table]) -> pa.Table:
-        rows = pa.concat_tables(parts) if parts else self._schema.empty_table()
-        rows = rows.take(_sorted(rows, self._by + self._order))
-        starts = np.append([0], _edges(rows, [name for name, _ in self._by]))
-        ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-        return rows.filter(pa.array(ranks < self._limit))
 
 
 class LocalRows(Rows):

@@ -18,7 +18,7 @@ from cdcwb.errors import OptionError
 from cdcwb.filters import KINDS, FilterError, any_of, columns_of, matching, needed_by, parse, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.model import Outcome
-from cdcwb.tables import Part, Tables, only, rows_of, spark_rows
+from cdcwb.tables import Part, Tables, only, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -200,8 +200,8 @@ class FilteredTables(Part):
         return None if rows is None else self._matching(rows).select(columns)
 
     def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
-        """See :func:`cdcwb.tables.spark_rows`."""
-        return self._matching(spark_rows(self.tables, table, self._needed(table, columns))).select(columns)
+        """See :class:`cdcwb.tables.Live`."""
+        return self._matching(self.tables.spark_rows(table, self._needed(table, columns))).select(columns)
 
     def _needed(self, table: str, columns: Sequence[str]) -> list[str]:
         by = (one.where.needed(table) for one in self.filters if one.where)

@@ -44,7 +44,7 @@ from cdcwb.words import visible
 
 __all__ = [
     "ALIASES",
-    "END",
+    "ANY",
     "IMAGES",
     "KINDS",
     "NO_TIME",
@@ -53,7 +53,6 @@ __all__ = [
     "Comparison",
     "Filter",
     "FilterError",
-    "Token",
     "any_of",
     "column_name",
     "columns_of",
@@ -233,6 +232,16 @@ def _kind_of_field(kind: pa.DataType) -> str | None:
     return "number" if pa.types.is_integer(kind) else "text" if kind in (pa.string(), pa.bool_()) else None
 
 
+class _Any(dict[str, str]):
+    """Every name, with values of any kind."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+ANY: Final[Mapping[str, str]] = _Any()
+"""The columns of a filter about columns that are not known."""
+
 KINDS: Final = {
     ALIASES.get(field.name, field.name): kind
     for schema in (model.EVENTS, model.CHANGES, model.TRANSACTIONS, model.PROBLEMS)
@@ -299,10 +308,11 @@ _Node = Comparison | _Joined
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A parsed filter."""
+    """A parsed filter. ``clauses``: the operands of its ``and``, as text and parsed; an ``or`` is one."""
 
     text: str
     _root: _Node
+    clauses: tuple[tuple[str, _Node], ...]
 
     def rows(self, compare: Callable[[Comparison], Bools]) -> Bools:
         """Whether the filter holds, for every row, from the rows for which each comparison holds."""
@@ -362,7 +372,7 @@ def _comparisons(node: _Node) -> Iterable[Comparison]:
 
 def any_of(column: str, sign: str, values: Iterable[str]) -> Filter:
     """The filter for the rows whose column compares so with one of some texts."""
-    return Filter("", _Joined("or", tuple(Comparison(column, sign, value) for value in values)))
+    return Filter("", _Joined("or", tuple(Comparison(column, sign, value) for value in values)), ())
 
 
 def parse(line: str, kinds: Mapping[str, str] = KINDS) -> Filter | None:
@@ -375,17 +385,20 @@ def parse(line: str, kinds: Mapping[str, str] = KINDS) -> Filter | None:
         return None
     if len(line) > _LONGEST:
         raise FilterError(f"a filter has at most {_LONGEST:,} characters", _LONGEST)
-    return Filter(line, _Parser(tokens(line), kinds).filter())
+    parser = _Parser(line, kinds)
+    return Filter(line, parser.filter(), tuple(parser.clauses))
 
 
 class _Parser:
     """A recursive descent parser with one method for each rule of the grammar."""
 
-    def __init__(self, words: list[Token], kinds: Mapping[str, str]) -> None:
-        self._words = words
+    def __init__(self, line: str, kinds: Mapping[str, str]) -> None:
+        self._line = line
+        self._words = tokens(line)
         self._kinds = kinds
         self._at = 0
         self._depth = 0
+        self.clauses: list[tuple[str, _Node]] = []
 
     def filter(self) -> _Node:
         node = self._joined("or")
@@ -408,10 +421,16 @@ class _Parser:
             raise self._expected(text)
 
     def _joined(self, word: str) -> _Node:
-        parts = [self._joined("and") if word == "or" else self._not()]
-        while self._take(word):
+        parts: list[_Node] = []
+        while not parts or self._take(word):
+            begin = self._word.place
             parts.append(self._joined("and") if word == "or" else self._not())
-        return parts[0] if len(parts) == 1 else _Joined(word, tuple(parts))
+            if word == "and" and not self._depth:
+                self.clauses.append((self._line[begin : self._word.place].strip(), parts[-1]))
+        joined = parts[0] if len(parts) == 1 else _Joined(word, tuple(parts))
+        if word == "or" and len(parts) > 1 and not self._depth:
+            self.clauses = [(f"({self._line.strip()})", joined)]
+        return joined
 
     def _not(self) -> _Node:
         self._depth += 1

@@ -40,7 +40,6 @@ __all__ = [
     "Tables",
     "only",
     "rows_of",
-    "spark_rows",
 ]
 
 MOST_ROWS: Final = 20_000_000
@@ -74,6 +73,16 @@ class _InSession:
             register(session)
             self._session = session
         return session
+
+    def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
+        """A table (a name of :data:`cdcwb.model.TABLES`), or some columns of it, as a DataFrame; events and changes
+        without images if these are not needed."""
+        raise NotImplementedError
+
+    def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """Some columns of a table, read by Spark."""
+        frame = self.frame(table, needs_images(table, columns))
+        return SparkRows(frame.select(*columns), schema_of(table, columns))
 
 
 class Live(ReadingPlan, _InSession):
@@ -129,8 +138,7 @@ class Live(ReadingPlan, _InSession):
         return scratch(self, "cdcwb-tables-")
 
     def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
-        """A table (a name of :data:`cdcwb.model.TABLES`), or some columns of it, as a DataFrame; events and changes
-        without images if these are not needed."""
+        """See :class:`_InSession`."""
         if table == "events":
             return self.events(images, columns=columns)
         rows: DataFrame = self.changes(images) if table == "changes" else getattr(self, table)()
@@ -394,7 +402,12 @@ class Saved(_InSession):
         self._about = facts
 
     def _read(self, table: str, split: bool = False) -> DataFrame:
-        return stored(self.spark, self.folder / table, table, split)
+        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.types import IntegerType, StructType
+
+        schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
+        schema = schema.add(SPLIT, IntegerType()) if split else schema
+        return self.spark.read.schema(schema).parquet(str(self.folder / table))
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """Some columns of a table, read in this process; None if there are more than :data:`MOST_ROWS` rows, or
@@ -412,7 +425,7 @@ class Saved(_InSession):
         return dict(self._about.get("continue") or {})
 
     def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
-        """See :meth:`Live.frame`."""
+        """See :class:`_InSession`."""
         from pyspark.sql import functions as F
 
         rows = only(self._read(table), columns)
@@ -431,7 +444,7 @@ class Saved(_InSession):
 
 
 class Part:
-    """The tables of a capture with only some of their rows or values. Whatever a child does not have is that of
+    """The tables of a capture with only some of their rows. Whatever a child does not have is that of
     ``tables``."""
 
     small: LocalTables | None = None
@@ -441,15 +454,6 @@ class Part:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tables, name)
-
-    def rows(self, _table: str, _columns: Sequence[str]) -> Rows | None:
-        """As :meth:`Live.rows`; here by Spark."""
-        return None
-
-    def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
-        """Some columns of a table, read by Spark."""
-        frame = self.frame(table, needs_images(table, columns))
-        return SparkRows(frame.select(*columns), schema_of(table, columns))
 
     def continuation(self) -> dict[str, Any]:
         """Why files cannot be appended."""
@@ -462,25 +466,7 @@ Tables = Live | Saved | Part
 def rows_of(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
     """Some columns of a table, read in this process if possible, else by Spark."""
     local = tables.rows(table, columns)
-    return spark_rows(tables, table, columns) if local is None else local
-
-
-def spark_rows(tables: Tables, table: str, columns: Sequence[str]) -> Rows:
-    """Some columns of a table, read by Spark."""
-    if isinstance(tables, Part):
-        return tables.spark_rows(table, columns)
-    frame = tables.frame(table, needs_images(table, columns))
-    return SparkRows(frame.select(*columns), schema_of(table, columns))
-
-
-def stored(spark: SparkSession, folder: Path, table: str, split: bool = False) -> DataFrame:
-    """A table in a folder of Parquet files; events perhaps with the number of the split."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import IntegerType, StructType
-
-    schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
-    schema = schema.add(SPLIT, IntegerType()) if split else schema
-    return spark.read.schema(schema).parquet(str(folder))
+    return tables.spark_rows(table, columns) if local is None else local
 
 
 def only(frame: DataFrame, columns: Sequence[str] | None) -> DataFrame:

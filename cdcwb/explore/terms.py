@@ -13,17 +13,17 @@ import pyarrow as pa
 from cdcwb.explore.records import Record
 from cdcwb.explore.views import Change
 from cdcwb.filters import (
-    END,
+    ANY,
     IMAGES,
     NO_TIME,
     NUMBER,
+    Comparison,
     Filter,
     FilterError,
-    Token,
     column_name,
+    parse,
     quoted,
     times,
-    tokens,
     value_name,
 )
 from cdcwb.formats.dissector import Field
@@ -76,54 +76,33 @@ def clause(column: str, value: Any, other: bool = False) -> str:
     return f"{column} {'!=' if other else '=='} {value}"
 
 
-def _parts(line: str) -> list[tuple[str, list[Token]]] | None:
-    """The operands of a filter's ``and``, as text and as tokens; None if it has an ``or``."""
-    words = tokens(line)
-    clauses: list[tuple[str, list[Token]]] = []
-    depth, begin, current = 0, 0, list[Token]()
-    for word in words:
-        depth += {"(": 1, ")": -1}.get(word.text, 0) if word.kind == "sign" else 0
-        name = word.text.lower() if word.kind == "name" and depth == 0 else ""
-        if name == "or":
-            return None
-        if name == "and" or word.kind == END:
-            text = line[begin : word.place].strip()
-            clauses += [(text, current)] if text else []
-            begin, current = word.place + len("and"), []
-        else:
-            current.append(word)
-    return clauses
+def _clauses(line: str) -> tuple[tuple[str, Any], ...]:
+    understood = parse(line, ANY)
+    return () if understood is None else understood.clauses
 
 
-def _compares(words: list[Token], column: str) -> bool:
-    """Whether tokens are ``column == value``."""
-    return (
-        len(words) == 3 and column_name(words[0].text) == column and words[1].text == "==" and words[2].kind != "sign"
-    )
+def _requires(node: Any, column: str) -> bool:
+    return isinstance(node, Comparison) and (node.column, node.sign) == (column, "==")
 
 
 def with_clause(line: str, column: str, added: str | None, *, instead: bool = False) -> str:
     """A filter with an additional clause; ``instead``: equalities of the same column are removed. Raises FilterError
     for an invalid filter."""
-    parts = _parts(line)
-    if parts is None:
-        clauses = [f"({line.strip()})"]
-    else:
-        clauses = [text for text, words in parts if not (instead and _compares(words, column)) and text != added]
+    clauses = [text for text, node in _clauses(line) if not (instead and _requires(node, column)) and text != added]
     return " and ".join([*clauses, *([added] if added else [])])
 
 
 def chosen_in(line: str, columns: Iterable[str]) -> dict[str, str | None]:
     """The value that a filter requires for each of some columns, None for no value or several."""
     try:
-        parts = _parts(line) or []
+        nodes = [node for _, node in _clauses(line)]
     except FilterError:
-        parts = []
-    operands = {
-        name: [words[2].text for _, words in parts if _compares(words, name) and words[2].kind == "text"]
-        for name in columns
+        nodes = []
+    operands = {name: [node.value for node in nodes if _requires(node, name)] for name in columns}
+    return {
+        name: values[0] if len(values) == 1 and isinstance(values[0], str) else None
+        for name, values in operands.items()
     }
-    return {name: values[0] if len(values) == 1 else None for name, values in operands.items()}
 
 
 def values_of(column: Column) -> list[str]:

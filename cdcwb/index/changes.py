@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, of_columns
+from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, narrow, of_columns
 from cdcwb.index.images import Pairs, as_flags
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
@@ -275,7 +275,7 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
     numbers |= {name: headers.numbers[name] for name in (*_INTEGERS[:3], "transaction", *_CODED, "set")}
     tables = {name: pa.table({"text": pa.array(texts, pa.large_string())}) for name, texts in headers.texts.items()}
     tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
-    tables["changes"] = pa.table({name: pa.array(_narrow(values)[order]) for name, values in numbers.items()})
+    tables["changes"] = pa.table({name: pa.array(narrow(values)[order]) for name, values in numbers.items()})
     tables["keys"] = _at_changes(keys, order)
     tables["transactions"] = transactions
     return _opened(records.store.write(_CHANGES, tables, {}), records)
@@ -286,14 +286,6 @@ def _encoded(rows: pa.Table, transactions: pa.Array) -> pa.Table:
     columns = {name: rows[name].dictionary_encode() for name in (*_CODED, "set")}
     columns |= {name: rows[name] for name in ("file_index", "offset", *_INTEGERS)}
     return pa.table({**columns, "transaction": number})
-
-
-def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The numbers in the smallest type that has room for the next one, too."""
-    if not len(values):
-        return values
-    kinds = (np.min_scalar_type(min(int(values.min()), -1)), np.min_scalar_type(-max(int(values.max()), 0) - 2))
-    return values.astype(np.result_type(*kinds))
 
 
 def _at_changes(keys: Sequence[pa.RecordBatch], order: Ints) -> pa.Table:
@@ -384,7 +376,7 @@ def _opened(entry: Entry, records: RecordIndex) -> Changes:
     transactions = TransactionIndex(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
     numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
-    for name in ("type", "version"):
+    for name in ("type", "version", "file"):
         of_records = records.texts(name)
         texts[name] = of_records.texts.to_pylist()
         numbers[name] = np.append(of_records.codes, of_records.codes.dtype.type(-1))[numbers["record"]]

@@ -29,6 +29,7 @@ __all__ = [
     "header_columns",
     "headers_of",
     "names_of",
+    "narrow",
     "of_columns",
     "set_labels",
     "table_labels",
@@ -95,6 +96,14 @@ class Times(Numbers):
         """The time in UTC, or None."""
         micros = int(self.values[row])
         return None if micros == NO_TIME else time_of(micros)
+
+
+def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The numbers in the smallest type that has room for the next one, too."""
+    if not len(values):
+        return values
+    kinds = (np.min_scalar_type(min(int(values.min()), -1)), np.min_scalar_type(-max(int(values.max()), 0) - 2))
+    return values.astype(np.result_type(*kinds))
 
 
 class Texts:

@@ -6,7 +6,7 @@ This module needs no Spark. A page reads only the rows that it shows; a filter r
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +18,22 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.filters import SHORT
-from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times
+from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times, narrow
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
 from cdcwb.stored import read_rows
 
-__all__ = ["HEADERS", "PROBLEM_ROWS", "RecordIndex", "build_index", "open_index"]
+__all__ = [
+    "HEADERS",
+    "PROBLEM_ROWS",
+    "READ",
+    "RECORDS",
+    "RecordIndex",
+    "build_index",
+    "described_record",
+    "open_index",
+    "records_of",
+]
 
 _RECORDS: Final = "records"
 
@@ -33,51 +43,95 @@ HEADERS: Final = ("csn", "record_id")
 PROBLEM_ROWS: Final = pa.schema([("row", pa.int64()), *(field.remove_metadata() for field in PROBLEMS)])
 """The problems, and the record of each; ``row`` is -1 for a problem without a record."""
 
-_NUMBERS: Final = ("file_index", "offset", "length", "event_no", "changed_at")
 _CODES_OF: Final = {
     "kind": "kind",
     "operation": "operation",
     "type": "record_type",
     "schema": "schema_name",
-    "table": "label",
+    "table": "table",
     "version": "table_version",
     "transaction": "transaction_id",
+    "unit": "offset_unit",
 }
 _PLAIN: Final = ("position", "commit_position", *HEADERS)
-_READ: Final = (*_NUMBERS, *_CODES_OF.values(), "table_name", "offset_unit", *_PLAIN, "headers")
+_OF_EVENTS: Final = ("file_index", "offset", "length", "event_no", "changed_at")
+_NUMBERS: Final = (*_OF_EVENTS, "part", "part_row")
+READ: Final = (*_OF_EVENTS, *(name for name in _CODES_OF.values() if name != "table"), "table_name", *_PLAIN[:2])
+"""The columns of events that are indexed, besides :data:`HEADERS`, which are in ``headers`` or columns of their own."""
+
+RECORDS: Final = pa.schema(
+    [
+        *(EVENTS.field(name).remove_metadata() for name in _OF_EVENTS[:4]),
+        *((name, pa.int64()) for name in ("changed_at", "part", "part_row")),
+        *((name, pa.string()) for name in (*_CODES_OF.values(), *_PLAIN)),
+    ]
+)
+"""What the index has of records; ``part`` and ``part_row``: the number of a Parquet file with complete events, and of
+the row there."""
+
 _SEARCHED: Final = pa.large_string()
 
 
-def build_index(
-    store: Store, parts: Sequence[Path], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
-) -> RecordIndex:
-    """Writes the index of the events in Parquet files.
-
-    ``parts`` have rows of :data:`cdcwb.model.EVENTS`, all columns or those that are used here, in any order. ``about``
-    has at least ``format`` and ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`. Raises CaptureError
-    for rows that contradict each other.
-    """
-    events = _read(parts)
-    _check(events, about["files"])
-    order = _order(events)
-    numbers, texts = _columns(events, order)
-    del events
-    placed, codes = _placed(problems, numbers, about["files"])
-    _add_coded("problem", codes, numbers, texts)
-    tables = {name: pa.table({"text": column}) for name, column in texts.items()}
-    tables |= {"numbers": pa.table({name: pa.array(values) for name, values in numbers.items()})}
-    return RecordIndex(store.write(_RECORDS, {**tables, "problems": placed, "versions": versions}, about), store)
-
-
-def _read(parts: Sequence[Path]) -> pa.Table:
-    """The columns of all parts, and for each row the number of its part and its row there."""
-    schema = pa.schema([EVENTS.field(name) if name in EVENTS.names else (name, pa.string()) for name in _READ])
-    tables = []
+def records_of(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """The rows of :data:`RECORDS` of Parquet files with events."""
+    schema = pa.schema([EVENTS.field(name) for name in (*READ, "headers")])
     for number, path in enumerate(parts):
         row = 0
         for batch in read_rows(path, schema):
-            tables.append(_prepared(batch, number, row))
+            yield described_record(batch, number, row)
             row += len(batch)
+
+
+def described_record(batch: pa.RecordBatch, part: int = 0, row: int = 0) -> pa.RecordBatch:
+    """The rows of :data:`RECORDS` of events with the columns of :data:`READ`."""
+    columns = {name: batch[name] for name in batch.schema.names}
+    for name in HEADERS:
+        if name not in columns:
+            columns[name] = pc.map_lookup(batch["headers"], name, "first")
+    label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
+    columns |= {"table": pc.coalesce(label, batch["table_name"])}
+    columns |= {"part": pa.repeat(part, len(batch)), "part_row": pa.array(np.arange(row, row + len(batch)))}
+    return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in RECORDS], schema=RECORDS)
+
+
+def build_index(
+    store: Store, batches: Iterable[pa.RecordBatch], about: Mapping[str, Any], problems: pa.Table, versions: pa.Table
+) -> RecordIndex:
+    """Writes the index of records (rows of :data:`RECORDS`, in any order). ``about`` has at least ``format`` and
+    ``files``; ``problems`` are rows of :data:`cdcwb.model.PROBLEMS`. Raises CaptureError for rows that contradict each
+    other."""
+    events = _encoded(batches)
+    _check(events, about["files"])
+    file, offset = events["file_index"].to_numpy(), events["offset"].to_numpy()
+    later = (file[1:] > file[:-1]) | ((file[1:] == file[:-1]) & (offset[1:] >= offset[:-1]))
+    events = events if later.all() else events.take(np.lexsort((offset, file)))
+    numbers: dict[str, npt.NDArray[Any]] = {}
+    texts: dict[str, pa.Array] = {}
+    for name in _NUMBERS:
+        numbers[name] = _narrow_numbers(events[name])
+    placed, codes = _placed(problems, numbers, about["files"])
+    for name, column in {**{name: events[source] for name, source in _CODES_OF.items()}, "problem": codes}.items():
+        coded = column.combine_chunks()
+        numbers[name] = _narrow_numbers(coded.indices, -1)
+        texts[name] = coded.dictionary.cast(_SEARCHED)
+    for name in _PLAIN:
+        column = events[name]
+        as_numbers = _as_numbers(column) if name in HEADERS else None
+        if as_numbers is not None:
+            numbers[name] = as_numbers
+        elif column.null_count < len(column):
+            texts[name] = column.combine_chunks()
+    tables = {name: pa.table({"text": column}) for name, column in texts.items()}
+    tables |= {"numbers": pa.table(numbers), "problems": placed, "versions": versions}
+    return RecordIndex(store.write(_RECORDS, tables, about), store)
+
+
+def _encoded(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    tables = []
+    for batch in batches:
+        columns = {name: batch[name] for name in _NUMBERS}
+        columns |= {name: batch[name].dictionary_encode() for name in _CODES_OF.values()}
+        tables.append(pa.table(columns | {name: batch[name].cast(_SEARCHED) for name in _PLAIN}))
     if not tables:
         raise CaptureError("there are no records to explore")
     return pa.concat_tables(tables).unify_dictionaries()
@@ -94,89 +148,25 @@ def _check(events: pa.Table, files: Sequence[Mapping[str, Any]]) -> None:
         raise CaptureError("a record is in a file that the capture does not have")
 
 
-def _prepared(batch: pa.RecordBatch, part: int, first: int) -> pa.Table:
-    columns: dict[str, Any] = {name: batch[name] for name in batch.schema.names}
-    headers = columns.pop("headers")
-    for name in HEADERS:
-        columns[name] = pc.coalesce(columns[name], pc.map_lookup(headers, name, "first"))
-    label = pc.binary_join_element_wise(columns["schema_name"], columns["table_name"], ".")
-    columns["label"] = pc.coalesce(label, columns.pop("table_name"))
-    for name in _CODES_OF.values():
-        columns[name] = columns[name].cast(pa.string()).dictionary_encode()
-    columns["offset_unit"] = columns["offset_unit"].dictionary_encode()
-    columns["changed_at"] = columns["changed_at"].cast(pa.int64())
-    for name in _PLAIN:
-        columns[name] = columns[name].cast(_SEARCHED)
-    columns["part"] = pa.array(np.full(len(batch), part, np.int32))
-    columns["part_row"] = pa.array(np.arange(first, first + len(batch), dtype=np.int64))
-    return pa.table(columns)
+def _narrow_numbers(column: pa.ChunkedArray | pa.Array, null: int = NO_TIME) -> npt.NDArray[Any]:
+    filled = pc.fill_null(column.cast(pa.int64()), null) if column.null_count else column
+    return narrow(filled.to_numpy())
 
 
-def _order(events: pa.Table) -> Ints | None:
-    """The order of the capture, (file_index, offset); None if the rows already have it."""
-    file, offset = events["file_index"].to_numpy(), events["offset"].to_numpy()
-    later = (file[1:] > file[:-1]) | ((file[1:] == file[:-1]) & (offset[1:] >= offset[:-1]))
-    return None if later.all() else np.lexsort((offset, file)).astype(np.int64)
-
-
-def _columns(events: pa.Table, order: Ints | None) -> tuple[dict[str, npt.NDArray[Any]], dict[str, pa.Array]]:
-    """The columns of numbers and of codes, and the texts."""
-    numbers: dict[str, npt.NDArray[Any]] = {}
-    texts: dict[str, pa.Array] = {}
-    for name in (*_NUMBERS, "part", "part_row"):
-        values = events[name]
-        filled = pc.fill_null(values, pa.scalar(NO_TIME, values.type)) if values.null_count else values
-        numbers[name] = _sorted(filled.to_numpy(), order)
-    for name, source in {**_CODES_OF, "unit": "offset_unit"}.items():
-        coded = events[source].combine_chunks()
-        codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
-        _add_coded(name, (_sorted(codes, order), coded.dictionary), numbers, texts)
-    for name in _PLAIN:
-        column = events[name]
-        if column.null_count == len(column):
-            continue
-        joined = column.combine_chunks()
-        joined = joined.take(pa.array(order)) if order is not None else joined
-        as_numbers = _as_numbers(joined) if name in HEADERS else None
-        if as_numbers is not None:
-            numbers[name] = as_numbers
-        else:
-            texts[name] = joined
-    return numbers, texts
-
-
-def _sorted(values: npt.NDArray[Any], order: Ints | None) -> npt.NDArray[Any]:
-    return values if order is None else values[order]
-
-
-def _as_numbers(texts: pa.Array) -> Ints | None:
-    """Texts as numbers, if all are integers with the same format."""
+def _as_numbers(texts: pa.ChunkedArray) -> Ints | None:
+    """Texts as numbers, if all are integers with the same format and one is there."""
     try:
         numbers = texts.cast(pa.int64())
     except pa.ArrowInvalid:
         return None
-    if not pc.all(pc.fill_null(pc.equal(numbers.cast(_SEARCHED), texts), True)).as_py():
-        return None
-    values: Ints = pc.fill_null(numbers, NO_TIME).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _add_coded(
-    name: str,
-    coded: tuple[npt.NDArray[Any], pa.Array],
-    numbers: dict[str, npt.NDArray[Any]],
-    texts: dict[str, pa.Array],
-) -> None:
-    codes, values = coded
-    kind = np.int8 if len(values) < 1 << 7 else np.int16 if len(values) < 1 << 15 else np.int32
-    numbers[name] = codes.astype(kind)
-    texts[name] = values.cast(_SEARCHED)
+    same = pc.all(pc.fill_null(pc.equal(numbers.cast(_SEARCHED), texts), True)).as_py()
+    return pc.fill_null(numbers, NO_TIME).to_numpy() if same and texts.null_count < len(texts) else None
 
 
 def _placed(
     problems: pa.Table, numbers: Mapping[str, npt.NDArray[Any]], files: Sequence[Mapping[str, Any]]
-) -> tuple[pa.Table, tuple[npt.NDArray[Any], pa.Array]]:
-    """The problems with the record at their location; for each record the code of its problems, and these as texts."""
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """The problems with the record at their location; for each record the codes of its problems, as text."""
     index = {str(entry["file"]): int(entry["file_index"]) for entry in files}
     file, offset = numbers["file_index"], numbers["offset"]
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
@@ -198,7 +188,9 @@ def _placed(
     codes = np.full(len(offset), -1, np.int32)
     for row, names in of_row.items():
         codes[row] = texts.setdefault(", ".join(names), len(texts))
-    return pa.Table.from_pylist(rows, PROBLEM_ROWS), (codes, pa.array(list(texts), pa.string()))
+    indices = pa.array(codes, mask=codes < 0)
+    coded = pa.DictionaryArray.from_arrays(indices, pa.array(list(texts), pa.string()))
+    return pa.Table.from_pylist(rows, PROBLEM_ROWS), pa.chunked_array([coded])
 
 
 # --- records ----------------------------------------------------------------------------------------------------------

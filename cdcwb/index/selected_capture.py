@@ -32,9 +32,10 @@ _TEXTS: Final = {
     "table_version": "version",
     "change_mask": "mask",
     "change_source": "source",
+    "file": "file",
 }
 _OF_INDEX: Final = {
-    *("file_index", "offset", "file", "position", "schema_name", "transaction_id", "changed_at", "committed_at"),
+    *("file_index", "offset", "position", "schema_name", "transaction_id", "changed_at", "committed_at"),
     *("changed_columns", *_TEXTS),
 }
 _OF_HEADERS: Final = _OF_INDEX | {"key", "after"}
@@ -150,12 +151,6 @@ class SelectedHeaders(Headers):
             return texts.take(pa.array(record, mask=record < 0))
         if name in _LOCATION:
             return pa.array(records.numbers(name)[record])
-        if name == "file":
-            files = {int(entry["file_index"]): str(entry["file"]) for entry in records.files}
-            codes = records.numbers("file_index")[record]
-            return pa.array([files.get(code) for code in range(max(files, default=0) + 1)], pa.string()).take(
-                pa.array(codes)
-            )
         if name == "schema_name":
             return pa.nulls(len(record), pa.string())
         if name == "transaction_id":

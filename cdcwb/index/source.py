@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,36 +28,27 @@ from cdcwb.formats.dissector import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import DESCRIBED, READ, Changes, build_changes, check_number, described, open_changes
-from cdcwb.index.record_index import HEADERS, RecordIndex, build_index, open_index
+from cdcwb.index.record_index import (
+    HEADERS,
+    RECORDS,
+    RecordIndex,
+    build_index,
+    described_record,
+    open_index,
+    records_of,
+)
+from cdcwb.index.record_index import READ as READ_EVENTS
 from cdcwb.index.store import Store
 from cdcwb.model import TABLES
 from cdcwb.opening import SAVED, read_description, saved_at
 from cdcwb.stored import Stored, batches_of, group_sizes
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from cdcwb.capture import Capture
 
 __all__ = ["IndexedCapture", "open_source", "source_of"]
-
-_COLUMNS: Final = (
-    "file_index",
-    "offset",
-    "length",
-    "offset_unit",
-    "kind",
-    "operation",
-    "record_type",
-    "position",
-    "commit_position",
-    "transaction_id",
-    "event_no",
-    "changed_at",
-    "schema_name",
-    "table_name",
-    "table_version",
-)
 
 
 class IndexedCapture:
@@ -113,15 +104,26 @@ class IndexedCapture:
             with _of_tables(self._saved):
                 transactions = _table(self._saved, "transactions")
                 return build_changes(map(described, stored.batches()), transactions, self.index)
-        rows = self.capture.rows("changes", READ).map(described, DESCRIBED)
-        transactions = _all(self.capture, "transactions")
-        if not isinstance(rows, SparkRows):
-            return build_changes(rows.batches(), transactions, self.index)
-        with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-            parts = _parts(rows, Path(scratch))
-            check_number(sum(sum(group_sizes(path)) for path in parts))
-            batches = chain(*(batches_of(pq.ParquetFile(path)) for path in parts))
-            return build_changes(conform(batches, DESCRIBED), transactions, self.index)
+        with _described(self.capture.rows("changes", READ), described, DESCRIBED) as (batches, number):
+            check_number(number)
+            return build_changes(batches, _all(self.capture, "transactions"), self.index)
+
+
+@contextmanager
+def _described(
+    rows: Rows, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema
+) -> Iterator[tuple[Iterator[pa.RecordBatch], int]]:
+    """The rows of ``schema`` that a function makes, and their number, 0 if it is not known yet. Those that Spark makes
+    are in temporary Parquet files."""
+    made = rows.map(function, schema)
+    if not isinstance(rows, SparkRows):
+        yield made.batches(), 0
+        return
+    with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as folder:
+        made.write(Path(folder))
+        parts = sorted(Path(folder).glob("*.parquet"))
+        batches = chain(*(batches_of(pq.ParquetFile(path)) for path in parts))
+        yield conform(batches, schema), sum(sum(group_sizes(path)) for path in parts)
 
 
 def source_of(capture: Capture) -> IndexedCapture:
@@ -145,12 +147,14 @@ def open_source(
     changed; this needs Spark unless the capture is saved or small. ``options`` are the format's; with a saved capture
     they apply to its original files, if these still exist. Raises CaptureError like ``load``.
     """
+    import cdcwb
+
     home = None if folder is None else Path(folder).expanduser().absolute()
     if home is not None:
         with suppress(OSError):  # a note that cannot be written raises the error
             home.mkdir(parents=True, exist_ok=True)
     if not isinstance(path, (str, os.PathLike, Sequence)):
-        return _of_rows(path, format, home, options)
+        return _of_events(cdcwb.load(path, format, **options), home, options)
     options = without_login(options)
     if (saved := saved_at(path)) is not None:
         return _of_saved(saved, home, options)
@@ -169,7 +173,9 @@ def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> Inde
         with _of_tables(path):
             about = {"format": facts["format"], "files": facts["files"]}
             about["options"] = _overridden(facts["format"], _table(path, "detected"))
-            index = build_index(store, events, about, _table(path, "problems"), _table(path, "table_versions"))
+            index = build_index(
+                store, records_of(events), about, _table(path, "problems"), _table(path, "table_versions")
+            )
     notes = home or path
     return IndexedCapture(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
 
@@ -228,48 +234,35 @@ def _stamp(file: str | Path) -> list[Any]:
 
 
 def _build_records(store: Store, capture: Capture) -> RecordIndex:
-    with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as scratch:
-        rows = capture.rows("events", (*_COLUMNS, "headers"))
-        if isinstance(rows, SparkRows):
-            rows = SparkRows(rows.frame.select(*_COLUMNS, *_header_columns()), rows.schema)
-        return build_index(store, _parts(rows, Path(scratch)), _about(capture), *_problems_and_versions(capture))
+    rows = capture.rows("events", (*READ_EVENTS, "headers"))
+    if isinstance(rows, SparkRows):
+        from pyspark.sql import functions as F
+
+        headers = [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
+        schema = pa.schema(
+            [*(rows.schema.field(name) for name in READ_EVENTS), *((name, pa.string()) for name in HEADERS)]
+        )
+        rows = SparkRows(rows.frame.select(*READ_EVENTS, *headers), schema)
+    with _described(rows, described_record, RECORDS) as (batches, _):
+        return build_index(store, batches, *_facts(capture))
 
 
-def _parts(rows: Rows, folder: Path) -> list[Path]:
-    """Parquet files with rows, in a folder."""
-    rows.write(folder)
-    return sorted(folder.glob("*.parquet"))
-
-
-def _of_rows(frame: Paths | DataFrame, format: str, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
-    import cdcwb
-
-    return _of_events(cdcwb.load(frame, format, **options), home, options)
+def _facts(capture: Capture) -> tuple[dict[str, Any], pa.Table, pa.Table]:
+    """The format and the files of a capture, its problems, and its versions of tables."""
+    about = {"format": capture.format, "files": capture.files}
+    return about, _all(capture, "problems"), _all(capture, "table_versions")
 
 
 def _of_events(capture: Capture, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     """A capture whose files cannot be read again: its events are stored completely, as long as the source exists."""
     folder = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
-    parts = _parts(capture.rows("events", TABLES["events"].names), folder)
-    index = build_index(Store(None), parts, _about(capture), *_problems_and_versions(capture))
+    capture.rows("events", TABLES["events"].names).write(folder)
+    parts = sorted(folder.glob("*.parquet"))
+    index = build_index(Store(None), records_of(parts), *_facts(capture))
     source = IndexedCapture(index, home, options, parts, lambda: capture)
     weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
     return source
 
 
-def _header_columns() -> list[Column]:
-    from pyspark.sql import functions as F
-
-    return [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
-
-
-def _about(capture: Capture) -> dict[str, Any]:
-    return {"format": capture.format, "files": capture.files}
-
-
 def _all(capture: Capture, name: str) -> pa.Table:
     return capture.rows(name, TABLES[name].names).table()
-
-
-def _problems_and_versions(capture: Capture) -> tuple[pa.Table, pa.Table]:
-    return _all(capture, "problems"), _all(capture, "table_versions")

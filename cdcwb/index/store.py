@@ -43,7 +43,7 @@ __all__ = ["MOST_BYTES", "Entry", "Store"]
 
 MOST_BYTES: Final = 10_000_000_000
 
-_LAYOUT: Final = 5  # increased when the files of the same capture get other contents
+_LAYOUT: Final = 6  # increased when the files of the same capture get other contents
 _LENGTH: Final = struct.Struct("<Q")
 _CHECKSUM: Final = struct.Struct("<I")
 _ALIGNED: Final = 64  # bytes, the alignment of Arrow's arrays

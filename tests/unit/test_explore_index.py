@@ -17,7 +17,7 @@ from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.records import find
-from cdcwb.index.record_index import RecordIndex, build_index, open_index
+from cdcwb.index.record_index import RecordIndex, build_index, open_index, records_of
 from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.index.store import Store
 from tests.explore_captures import DATA, saved
@@ -196,7 +196,7 @@ def large(folder: Path, records: int) -> RecordIndex:
     files = [{"file": f"/stream-{n}.bin", "file_index": n} for n in range(4)]
     nothing = pa.Table.from_pylist([], model.PROBLEMS), pa.Table.from_pylist([], model.TABLE_VERSIONS)
     about = {"format": "gbase8s", "files": files}
-    build_index(Store(str(folder)), [folder / "part-0.parquet"], about, *nothing)
+    build_index(Store(str(folder)), records_of([folder / "part-0.parquet"]), about, *nothing)
     index = open_index(Store(str(folder)))
     assert index is not None
     return index

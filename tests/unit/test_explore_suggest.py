@@ -13,7 +13,7 @@ from cdcwb.explore import terms
 from cdcwb.explore.model import Explorer
 from cdcwb.explore.terms import chosen_in, clause, completions, hint, values_of, with_clause
 from cdcwb.explore.views import row_view
-from cdcwb.filters import SHORT, FilterError, parse, tokens
+from cdcwb.filters import SHORT, FilterError, parse
 from cdcwb.index.columns import Codes, Column, Numbers, Times
 from tests.explore_captures import DATA, explorer_of, saved
 
@@ -47,6 +47,13 @@ def gbase8s(tmp_path: Path) -> Explorer:
         ('table_name == "a" and offset > 3', None, True, "offset > 3"),
         ('not table == "a" and offset > 3', 'table == "b"', True, 'not table == "a" and offset > 3 and table == "b"'),
         ('(table == "a" or offset > 3) and x == 1', None, True, '(table == "a" or offset > 3) and x == 1'),
+        (
+            'table in ("a", "b") and offset > 3',
+            'kind == "x"',
+            True,
+            'table in ("a", "b") and offset > 3 and kind == "x"',
+        ),
+        ('table in ("a", "b")', 'kind == "x"', True, 'table in ("a", "b") and kind == "x"'),
         ('table == " and "', 'table == "b"', True, 'table == "b"'),
         ('table == "a"', None, True, ""),
     ],
@@ -72,7 +79,7 @@ def test_what_a_filter_asks_of_a_column_is_known_where_it_is_one_value() -> None
 
 def test_a_filter_is_read_once_for_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(terms, "tokens", lambda line: read.append(line) or tokens(line))
+    monkeypatch.setattr(terms, "parse", lambda line, kinds: read.append(line) or parse(line, kinds))
     chosen_in('table == "a"', ("table", "operation", "outcome", "problem"))
     assert read == ['table == "a"']
 
