@@ -85,8 +85,12 @@ def _ask(path: Path) -> dict[str, float]:
 
     capture = timed("load", lambda: cdcwb.load(path))
     timed("summary", lambda: summarize(capture))
-    for kind in (pages.CapturePage, pages.Transactions, pages.Masks, pages.Drift):
-        page = kind.of(capture)
+    kinds = (
+        *(pages.CapturePage, pages.Transactions, pages.Masks, pages.Drift),
+        *(pages.ContinuityPage, pages.Replay, pages.History),
+    )
+    for kind in kinds:
+        page = timed(f"{kind.__name__}", lambda kind=kind: kind.of(capture))
         for name in page.panels():
             timed(f"{kind.__name__}.{name}", getattr(page, name))
     return seconds

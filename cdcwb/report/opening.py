@@ -34,6 +34,7 @@ __all__ = [
     "check_parameters",
     "check_target",
     "limited",
+    "location_of",
     "look_at",
     "open_page",
     "open_target",
@@ -89,7 +90,7 @@ def look_at(
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
 
-    path = _location_of(capture)
+    path = location_of(capture)
     options = options_of(capture)
     asked = Parameters(
         path=path, format=capture.format, options=options, limits=list(limits), shown=path, **times or {}
@@ -139,7 +140,7 @@ def _page(
     return OpenedCapture(asked, capture, part, snapshot, summary, health(summary))
 
 
-def _location_of(capture: Capture) -> str:
+def location_of(capture: Capture) -> str:
     """The folder or file that a capture was read from."""
     if capture.place is not None and Path(capture.place).exists():
         return str(Path(capture.place).absolute())  # as files are named

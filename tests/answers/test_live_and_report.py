@@ -43,7 +43,7 @@ def content(answer: Answer) -> dict[str, Any]:
     shown: dict[str, Any] = {"headline": answer.headline, "facts": stored(answer.facts)}
     for number, table in enumerate(answer.tables):
         rows = [{name: row.get(name) for name in table.columns} for row in table.rows]
-        shown[f"table {number}"] = dict(table.columns), rows
+        shown[f"table {number}"] = dict(table.columns), rows, table.folder
     return shown
 
 

@@ -35,6 +35,7 @@ class Capture:
 
     format = "qlik-kafka"
     files = ({"file": "made-up.bin", "size": 1000},)
+    place = saved_in = None
     view: Views
 
 
