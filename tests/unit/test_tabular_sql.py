@@ -198,7 +198,7 @@ def test_rows_of_copy_are_lines_with_escapes() -> None:
     assert [said for _, said in found] == [
         ("1", None),
         ("2", "a\tb\\A'A"),
-        "malformed: expected 2 values, found 1",
+        "malformed: expected 2 fields, found 1",
         ("4", ""),
         "filler: another statement",
     ]

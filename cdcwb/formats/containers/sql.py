@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.arrays import slices
-from cdcwb.formats.containers.delimited import LONGEST
+from cdcwb.formats.containers.delimited import FILLER, LONGEST, Dialect, records
 from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, RowSegments, UnparsedSegment
-from cdcwb.formats.containers.sql_lexer import FULL, LAST, WRONG, read_row, read_rows, skip_blank
+from cdcwb.formats.containers.sql_lexer import read_row, read_rows
 from cdcwb.formats.containers.sql_values import SqlColumn, column
 from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted
@@ -70,19 +70,18 @@ _HEAD: Final = re.compile(
 """A statement up to its rows: the table, the columns, and what gives the rows. The tables of an INSERT ALL after the
 first begin with INTO."""
 
-_LINE: Final = re.compile(rb"(?i)(?:(?:REM|REMARK|PROMPT|GO|DELIMITER|SPOOL|PRINT)\b|[\\@/])[^\n]*+\n?")
+_LINE: Final = re.compile(rb"(?i)(?:(?:REM|REMARK|PROMPT|GO|DELIMITER|SPOOL|PRINT)\b|[\\@/](?!\*))[^\n]*+\n?")
 _STATEMENT: Final = re.compile(
     rb"(?i)(?:ALTER|ANALYZE|BEGIN|CALL|COMMENT|COMMIT|CONNECT|CREATE|DECLARE|DEFINE|DELETE|DO|DROP|END|EXEC|EXECUTE|EXIT"
     rb"|FLUSH|GRANT|IF|LOCK|MERGE|PRAGMA|RENAME|REVOKE|ROLLBACK|SAVEPOINT|SELECT|SET|SHOW|START|TRUNCATE|UNLOCK|UPDATE"
     rb"|USE|WHENEVER|WITH|ALTER|VACUUM|REORG|RUNSTATS|ECHO|QUIT|UNDEFINE|VARIABLE|COPY)\b|;"
 )
 _BLANK: Final = re.compile(rb"(?:\s++|--[^\n]*+(?:\n|\Z)|/\*(?:[^*]++|\*(?!/)|(?!))*+\*/|(?!))*+")
-_TOKENS: Final = (
-    rb"(?:[^'\"\n;/-]++|%b|\"[^\"]*+\"|--[^\n]*+|-|/\*(?:[^*]++|\*(?!/)|(?!))*+\*/|/(?!\*)"
-    rb"|\n\s*+(?!(?:INSERT|REPLACE|GO)\s)|(?!))*+"
-)
 _SKIPPED: Final = tuple(
-    re.compile(rb"(?i)" + _TOKENS % text + rb"(;(?:" + _LINE_END + rb")?|\n|\Z)?")
+    re.compile(
+        rb"(?i)(?:[^'\"\n;/-]++|" + text + rb"|\"[^\"]*+\"|--[^\n]*+|-|/\*(?:[^*]++|\*(?!/)|(?!))*+\*/|/(?!\*)"
+        rb"|\n\s*+(?!(?:INSERT|REPLACE|GO)\s)|(?!))*+(;(?:" + _LINE_END + rb")?|\n|\Z)?"
+    )
     for text in (rb"'(?:[^']++|''|(?!))*+'", rb"'(?:[^'\\]++|''|\\[\s\S]|(?!))*+'")
 )
 """A statement up to its semicolon, or up to the line before the next INSERT; without and with backslash escapes."""
@@ -92,19 +91,16 @@ _ROUTINE: Final = re.compile(
     rb"(?:\s++(?!(?:TABLE|VIEW|INDEX|SYNONYM|SCHEMA|TYPE(?!\s{1,9}BODY))\b)[^\s;]{1,200}+){0,8}?"
     rb"\s++(?:TRIGGER|FUNCTION|PROC|PROCEDURE|PACKAGE|EVENT|TYPE\s{1,9}BODY)\b[^;]{0,1000}?"
     rb"\b(?:AS|IS(?!\s{1,9}(?:NOT|NULL|DISTINCT)\b)|BEGIN|EACH\s{1,9}ROW(?!\s++(?:EXECUTE|WHEN)\b))\b"
+    rb"|BEGIN\b(?!\s*+;|\s++(?:TRAN|WORK|IMMEDIATE|DEFERRED|EXCLUSIVE|ISOLATION|READ))(?P<block>(?:\s++TRY\b)?)"
 )
-"""A definition that holds statements of its own."""
+"""A block, or a definition that has statements of its own."""
 
 _ROUTINE_END: Final = re.compile(
-    rb"(?im)^[ \t]*+(?:/|GO|@|DELIMITER[ \t]++;)" + _LINE_END + rb"|\bAS\s{1,99}(\$\w{0,64}\$)"
-)
-_END_OF_QUOTED: Final = re.compile(rb";(?:[ \t\r]*+\n)?")
-_BLOCK: Final = re.compile(
-    rb"(?i)BEGIN\b(?!\s*+;|\s++(?:TRAN|WORK|IMMEDIATE|DEFERRED|EXCLUSIVE|ISOLATION|READ))(?:\s++TRY\b)?"
+    rb"(?im)^[ \t]*+(?:/|GO|@|DELIMITER[ \t]++;)" + _LINE_END + rb"|(?<!AS )\$\w{0,64}\$[^\n;$']{0,200};" + _LINE_END
 )
 _IN_BLOCK: Final = re.compile(
     rb"(?i)'(?:[^']++|''|(?!))*+'|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+"
-    rb"|\b(?:(END)|IF|LOOP|FOR|FORALL|WHILE|CASE|GOTO|EXCEPTION|BEGIN)\b"
+    rb"|\b(?:(?P<end>END)|IF|LOOP|FOR|FORALL|WHILE|CASE|GOTO|EXCEPTION|BEGIN)\b"
 )
 _ADDS: Final = re.compile(rb"(?i)\b(?:INSERT|REPLACE)\b")
 _NO_ROW: Final = "expected a row of values, closed by a parenthesis"
@@ -120,15 +116,16 @@ _RESTART: Final = re.compile(
 )
 """Where a row or a statement may begin."""
 
-_COPY_END: Final = re.compile(rb"\n\\\.[ \t\r]*+(?:\n|\Z)")
-_COPY_LINE: Final = re.compile(rb"[^\n]*+(?:\n|\Z)")
+_COPY: Final = Dialect(delimiter=b"\t", quote=b"", null=rb"\N", crlf=True)
+_COPY_END: Final = re.compile(rb"(?m)^\\\.[ \t\r]*+(?:\n|\Z)")
+_CUT_LINE: Final = re.compile(rb"(?m)^[^\n]++\Z")
+_NOTHING: Final = np.empty(0, np.int64)
 _CHUNK: Final = 8192  # segments that are handed over together
 _CHUNK_BYTES: Final = 16 << 20
-_COPY_BYTES: Final = 1 << 20
 _SPANS: Final = 1 << 16  # of values that are read at a time
 _LONGEST_HEAD: Final = 4096  # bytes of the head of a statement that may be repeated
 _SHOWN: Final = 40
-_ALLOWED: Final = 1 << 20  # bytes that may be looked at again after damage, besides the size of what was read
+_AGAIN: Final = 4096  # bytes of a damaged row that are looked at again
 _BEHIND: Final = 1 << 20  # bytes after a part that are read with it, in which its last statement may continue
 _NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
 _SMALL: Final = 1 << 12  # bytes for which nothing is compiled
@@ -253,7 +250,7 @@ def segments(
     ``table``: the name of the log's table in lower case; None: the rows of all tables. ``widths``: how many values a
     row of a table has, where its statements do not list the columns; else the first row shows it.
     """
-    reader = _DumpReader(buffer, min(stop, len(buffer)), table, charset, backslash, dict(widths or {}), origin=start)
+    reader = _DumpReader(buffer, min(stop, len(buffer)), table, charset, backslash, dict(widths or {}))
     place = start
     if not start and buffer[:3].tobytes() == BOM:
         place = reader.gap(0, 3, None, "byte order mark")
@@ -261,24 +258,15 @@ def segments(
         for rest in reader.statement(place):
             place = rest
             if reader.is_full(place):
-                yield reader.taken()
+                found, reader.found = reader.found, SqlSegments()
+                yield found
     if reader.found.start:
-        yield reader.taken()
-
-
-class _Room:
-    """Arrays for the offsets of values, and for the ends of rows."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        rows = max(1, min(_CHUNK, _SPANS // max(width, 1)))
-        self.starts, self.ends = np.empty((2, rows, width), np.int64)
-        self.after = np.empty(rows, np.int64)
+        yield reader.found
 
 
 @dataclass(slots=True)
 class _DumpReader:
-    """Reads statement after statement, up to ``stop``."""
+    """Reads statement after statement, up to ``stop``. Its methods that add segments return where these end."""
 
     buffer: Bytes
     stop: int
@@ -287,57 +275,63 @@ class _DumpReader:
     backslash: bool
     widths: dict[str, int]
     found: SqlSegments = field(default_factory=SqlSegments)
-    origin: int = 0
-    allowed: int = _ALLOWED  # bytes that may be looked at again after damage
-    data: Any = None
-    room: _Room = field(default_factory=lambda: _Room(1))
 
-    def __post_init__(self) -> None:
-        self.data = self.buffer.data
+    @property
+    def data(self) -> Any:
+        """The bytes."""
+        return self.buffer.data
 
     def is_full(self, place: int) -> bool:
-        """Is what was found up to ``place`` enough to be handed over?"""
+        """Whether the segments up to ``place`` are enough to be handed over."""
         start = self.found.start
         return len(start) >= _CHUNK or (bool(start) and place - start[0] >= _CHUNK_BYTES)
 
-    def taken(self) -> SqlSegments:
-        """What was found, which begins anew."""
-        found, self.found = self.found, SqlSegments()
-        return found
+    def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
+        """Adds a segment that is not a row."""
+        raw = bytes(self.data[start : min(end, start + LONGEST)])
+        self.found.gaps.append(UnparsedSegment(len(self.found.start), code, reason, raw))
+        self.found.start.append(start)
+        self.found.end.append(end)
+        return end
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def statement(self, place: int) -> Iterator[int]:
-        """Adds the segments of one statement, or of the blanks before it; the places after them."""
-        rest, looked = skip_blank(self.buffer, place, len(self.buffer))
-        head = _head(self.data, place, self.charset) if rest == place else None
+        """Adds the segments of one statement, or of the blanks before it."""
+        rest = _after(_BLANK, self.data, place)
         if rest > place:
             has_text = bool(bytes(self.data[place:rest]).strip())
             yield self.gap(place, rest, None, "comments" if has_text else "white space")
-        elif looked > rest:
-            yield self._damage(place, place, looked, "expected the end of a comment, found none")[0]
-        elif head is None or (not head.rows and self.data[place] in b"cC"):
+            return
+        head = _head(self.data, place, self.charset)
+        is_wanted = head is not None and (self.table is None or is_table(head.table, self.table))
+        if head is None or (not head.rows and self.data[place] in b"cC"):
             yield self._other(place)
         elif head.rows == "copy":
-            yield from self._copy(place, head)
-        elif not self._is_wanted(head) and head.of_all and head.rows == "values":
-            yield self._other_row(place, head)
-        elif not self._is_wanted(head):
+            yield from self._copy(place, head, is_wanted)
+        elif head.rows == "values" and (is_wanted or head.of_all):
+            yield from self._rows(place, head, is_wanted)
+        elif not is_wanted:
             yield self._skipped(place, None, f"a statement of another table, {head.table}")
-        elif head.rows == "values":
-            yield from self._rows(place, head)
         else:
             queried = ", found a SELECT" if head.rows == "select" else ""
             reason = f"expected VALUES and rows after the name of the table{queried}"
             yield self._skipped(place, Problem.MALFORMED, reason)
 
     def _other(self, place: int) -> int:
-        """A statement that has no rows."""
-        block = _BLOCK.match(self.data, place)
-        if block is not None and self._is_plain(block.end()):
-            return self.gap(place, _after(_REST_OF_LINE, self.data, block.end()), None, "the begin of a block")
-        if block is not None or _ROUTINE.match(self.data, place) is not None:
-            return self._routine(place)
+        """A statement that has no rows; a routine up to its end, with a problem if statements in it add rows."""
+        routine = _ROUTINE.match(self.data, place)
+        if routine is not None and routine["block"] is not None and self._is_plain(routine.end()):
+            return self.gap(place, _after(_REST_OF_LINE, self.data, routine.end()), None, "the begin of a block")
+        if routine is not None:
+            end = _ROUTINE_END.search(self.data, routine.end())
+            if end is None:
+                reason = f"a routine, whose end is unknown: nothing that follows is read; {_CURE}"
+                return self.gap(place, len(self.buffer), Problem.MALFORMED, reason)
+            if _ADDS.search(self.data, place, end.end()) is None:
+                return self.gap(place, end.end(), None, "a routine")
+            reason = f"a routine: the INSERT statements in it are not rows; {_CURE}"
+            return self.gap(place, end.end(), Problem.MALFORMED, reason)
         line = _LINE.match(self.data, place)
         if line is not None:
             return self.gap(place, line.end(), None, "a line of a script")
@@ -350,150 +344,120 @@ class _DumpReader:
         return raw.decode(self.charset, "backslashreplace")
 
     def _is_plain(self, place: int) -> bool:
-        """Are the statements of the block at ``place`` run one after the other, each once?"""
+        """Whether the statements of the block at ``place`` are run one after the other, each once."""
         word = next((one for one in _IN_BLOCK.finditer(self.data, place) if one[0][:1].isalpha()), None)
-        return word is None or word[1] is not None
+        return word is None or word["end"] is not None
 
-    def _routine(self, place: int) -> int:
-        """A routine up to its end, or up to that of the file, with a problem if statements in it add rows."""
-        found = _ROUTINE_END.search(self.data, place)
-        if found is not None and found[1] is not None:
-            closed = re.compile(re.escape(found[1])).search(self.data, found.end())
-            found = None if closed is None else _END_OF_QUOTED.search(self.data, closed.end())
-        if found is None:
-            reason = f"a routine, whose end is unknown: nothing that follows is read; {_CURE}"
-            return self.gap(place, len(self.buffer), Problem.MALFORMED, reason)
-        adds = _ADDS.search(self.data, place, found.end()) is not None
-        reason = f"a routine: the INSERT statements in it are not rows; {_CURE}" if adds else "a routine"
-        return self.gap(place, found.end(), Problem.MALFORMED if adds else None, reason)
+    def _statement_end(self, place: int) -> tuple[int, bool]:
+        """The end of a statement: its semicolon, or the line before the next INSERT; and whether that was found. A text
+        or a comment that is not closed has all that follows."""
+        found = _SKIPPED[self.backslash].match(self.data, place)
+        return (len(self.buffer), False) if found is None or found[1] is None else (found.end(), True)
 
     def _skipped(self, place: int, code: Problem | None, reason: str) -> int:
-        """A statement up to its semicolon, or up to the line before the next INSERT."""
-        return self.gap(place, self._statement_end(place), code, reason)
-
-    def _statement_end(self, place: int) -> int:
-        skipped, size = _SKIPPED[self.backslash].match(self.data, place), len(self.buffer)
-        quote = place if skipped is None else skipped.end()  # of a text or a comment without an end
-        if skipped is not None and skipped[1] is not None:
-            return quote
-        if not self._may_look(size - quote, place):
-            return size
-        line = bytes(self.data[quote : quote + (1 << 20)]).find(b"\n")
-        return quote + 1 + line if line >= 0 else min(quote + (1 << 20), size)
-
-    def _may_look(self, count: int, place: int) -> bool:
-        """May so many bytes, which were looked at in vain, be looked at again? All those of a file together are a few
-        times its size at most."""
-        self.allowed -= count
-        return self.allowed + 4 * (place - self.origin) > 0
-
-    def _is_wanted(self, head: _StatementHead) -> bool:
-        return self.table is None or is_table(head.table, self.table)
+        """A statement without rows."""
+        end, is_closed = self._statement_end(place)
+        if is_closed:
+            return self.gap(place, end, code, reason)
+        return self.gap(
+            place, end, Problem.TRUNCATED, f"truncated: {reason}, with a text or comment that is not closed"
+        )
 
     # --- rows of COPY -------------------------------------------------------------------------------------------------
 
-    def _copy(self, place: int, head: _StatementHead) -> Iterator[int]:
+    def _copy(self, place: int, head: _StatementHead, is_wanted: bool) -> Iterator[int]:
         """The rows of a COPY as pg_dump writes it: a line each, with tabs between the values, up to a line of a
         backslash and a dot."""
-        close = _COPY_END.search(self.data, head.end - 1)
-        stop, end = (len(self.buffer),) * 2 if close is None else (close.start() + 1, close.end())
-        if not self._is_wanted(head) or head.end >= stop:
-            reason = "a COPY without rows" if self._is_wanted(head) else f"rows of {head.table}"
-            reason = "truncated: the file ends in a COPY" if close is None else reason
-            yield self.gap(place, end, Problem.TRUNCATED if close is None else None, reason)
+        close = _COPY_END.search(self.data, head.end) or _CUT_LINE.search(self.data, head.end)
+        stop, end = (len(self.buffer),) * 2 if close is None else close.span()
+        is_cut = close is None or close[0][:1] != b"\\"
+        if not is_wanted or head.end >= stop:
+            reason = "a COPY without rows" if is_wanted else f"rows of {head.table}"
+            reason = "truncated: the file ends in a COPY" if is_cut else reason
+            yield self.gap(place, end, Problem.TRUNCATED if is_cut else None, reason)
             return
-        at, begin = head.end, place
-        while at < stop:
-            upto = min(_after(_COPY_LINE, self.data, min(at + _COPY_BYTES, stop)), stop)
-            self._lines(head, begin, at, upto)
-            at = begin = upto
-            if at >= stop:
+        begin, width = place, self._width(head)
+        for lines in records(_BufferedBytes(self.buffer, stop), head.end, stop, _COPY, width):
+            base = np.int64(lines.base)
+            for index, reason in lines.reasons.items():
+                raw = lines.buffer[lines.start[index] : lines.end[index]].tobytes()
+                code = None if lines.state[index] == FILLER else Problem.MALFORMED
+                self.found.gaps.append(UnparsedSegment(len(self.found.start) + index, code, reason, raw))
+            begin = self._add(head, begin, base + lines.end, base + lines.starts, base + lines.ends, lines.good)
+            if begin == stop and not is_cut:
                 self.found.end[-1] = begin = end
             yield begin
-
-    def _lines(self, head: _StatementHead, begin: int, at: int, stop: int) -> None:
-        """Adds the rows of the lines in ``[at, stop)``; the first begins at ``begin``."""
-        marks = at + np.flatnonzero((self.buffer[at:stop] == 9) | (self.buffer[at:stop] == 10))
-        last = np.flatnonzero(self.buffer[marks] == 10)  # the marks that end lines
-        after = marks[last] + 1
-        if len(after):
-            count = np.diff(last, prepend=-1)
-            width = self.widths.setdefault(head.table, int(count[0])) if head.names is None else len(head.names)
-            first, is_row = np.append(at, after[:-1]), count == width
-            for row in np.flatnonzero(~is_row).tolist():
-                index, reason = len(self.found.start) + row, f"expected {width} values, found {count[row]}"
-                raw = bytes(self.data[first[row] : min(after[row], first[row] + LONGEST)])
-                self.found.gaps.append(UnparsedSegment(index, Problem.MALFORMED, reason, raw))
-            ends = marks[last[is_row, None] + np.arange(1 - width, 1)]
-            starts = np.hstack([first[is_row, None], ends[:, :-1] + 1])
-            ends[:, -1] -= (ends[:, -1] > starts[:, -1]) & (self.buffer[ends[:, -1] - 1] == 13)
-            self._add(head, begin, after, starts, ends, np.flatnonzero(is_row))
-            begin = int(after[-1])
-        if begin < stop:
-            self.gap(begin, stop, Problem.TRUNCATED, "truncated: the file ends in the rows of a COPY")
+        if is_cut:
+            yield self.gap(stop, end, Problem.TRUNCATED, "truncated: the file ends in the rows of a COPY")
 
     # --- rows of INSERT -----------------------------------------------------------------------------------------------
 
-    def _rows(self, place: int, head: _StatementHead) -> Iterator[int]:
+    def _rows(self, place: int, head: _StatementHead, is_wanted: bool) -> Iterator[int]:
         """The rows of one statement, and of those that follow with the same head."""
-        size = len(self.buffer)
-        text = np.frombuffer(bytes(self.data[place : min(head.end, place + _LONGEST_HEAD)]), np.uint8)
-        limit = self.stop if head.end - place == len(text) else 0
-        width = self._width(head) if head.names is None else len(head.names)
-        begin, at, why = place, head.end, FULL
-        while at >= 0 and why != LAST:
-            if self.room.width != width:
-                self.room = _Room(width)
-            room = self.room
-            why, count, at, number, end, looked = read_rows(
-                *(self.buffer, at, (size, limit, _CHUNK_BYTES), self.backslash, text),
-                *(room.starts, room.ends, room.after),
+        if not is_wanted:
+            _, end, looked = self._row_at(head.end)
+            after = self._after_row(end)[0] if end >= 0 else -1
+            reason = f"rows of {head.table}"
+            yield (
+                self.gap(place, after, None, reason)
+                if after >= 0
+                else self._damage(place, head.end, looked, _NO_ROW)[0]
             )
-            begin = self._add(head, begin, room.after[:count], room.starts[:count], room.ends[:count])
-            if why not in (FULL, LAST):
-                after, following = (-1, -1) if end < 0 else self._after_row(end)
-                if end < 0:
-                    reason = _NO_ROW
-                elif why == WRONG:
-                    reason = f"expected {width} values, found {number}"
-                else:
-                    shown = self._text(bytes(self.data[end : end + _SHOWN]).lstrip()[:12])
-                    reason = f"expected a comma or a semicolon after the row, found {shown!r}"
-                if after < 0:
-                    begin, at = self._damage(begin, max(at, end - 1), looked, reason)
-                elif why == WRONG:
-                    begin, at = self.gap(begin, after, Problem.MALFORMED, reason), following
-                else:
-                    one = slice(count, count + 1)
-                    begin = self._add(head, begin, np.array([after]), room.starts[one], room.ends[one])
-                    at = following
-            if at < 0 or why == LAST or self.is_full(begin):
+            return
+        text = np.frombuffer(bytes(self.data[place : min(head.end, place + _LONGEST_HEAD)]), np.uint8)
+        bounds = len(self.buffer), self.stop if head.end - place == len(text) else 0, _CHUNK_BYTES
+        width = self._width(head)
+        starts, ends = np.empty((2, max(1, min(_CHUNK, _SPANS // max(width, 1))), width), np.int64)
+        after_rows = np.empty(len(starts), np.int64)
+        begin, at = place, head.end
+        while at >= 0:
+            count, at, is_last = read_rows(self.buffer, at, bounds, self.backslash, text, starts, ends, after_rows)
+            begin = self._add(head, begin, after_rows[:count], starts[:count], ends[:count])
+            if not count:
+                begin, at = self._row(head, begin, at, starts[:1], ends[:1])
+            at = -1 if is_last else at
+            if at < 0 or self.is_full(begin):
                 yield begin
 
-    def _other_row(self, place: int, head: _StatementHead) -> int:
-        """The row of another table in an INSERT ALL."""
-        _, end, looked = self._row_at(head.end)
+    def _row(self, head: _StatementHead, begin: int, place: int, starts: Ints, ends: Ints) -> tuple[int, int]:
+        """Adds the row at ``place`` that does not end as most do, or is damaged; where it ends, and where the next row
+        of its statement begins (-1: it is the last)."""
+        width = starts.shape[1]
+        number, end, looked = self._row_at(place, starts[0], ends[0])
+        after, following = (-1, -1) if end < 0 else self._after_row(end)
         if end < 0:
-            return self._damage(place, head.end, looked, _NO_ROW)[0]
-        return self.gap(place, max(self._after_row(end)[0], int(end)), None, f"rows of {head.table}")
+            reason = _NO_ROW
+        elif number != width:
+            reason = f"expected {width} values, found {number}"
+        else:
+            shown = self._text(bytes(self.data[end : end + _SHOWN]).lstrip()[:12])
+            reason = f"expected a comma or a semicolon after the row, found {shown!r}"
+        if after < 0:
+            return self._damage(begin, max(place, end - 1), looked, reason)
+        if number != width:
+            return self.gap(begin, after, Problem.MALFORMED, reason), following
+        return self._add(head, begin, np.array([after]), starts, ends), following
 
-    def _row_at(self, place: int) -> Any:
-        return read_row(self.buffer, place, len(self.buffer), self.backslash, *np.empty((2, 0), np.int64))
+    def _row_at(self, place: int, starts: Ints = _NOTHING, ends: Ints = _NOTHING) -> Any:
+        """See :func:`cdcwb.formats.containers.sql_lexer.read_row`."""
+        if self.data[place : place + 1] != b"(":
+            return 1, -1, place
+        return read_row(self.buffer, place, len(self.buffer), self.backslash, starts, ends)
 
     def _width(self, head: _StatementHead) -> int:
+        """The number of values of a row."""
+        if head.names is not None:
+            return len(head.names)
         if head.table not in self.widths:
-            count, end, _ = read_row(
-                self.buffer, head.end, len(self.buffer), self.backslash, *np.empty((2, 0), np.int64)
-            )
-            is_row = end >= 0 and self.buffer[head.end] == 40
-            self.widths[head.table] = int(count) if is_row else 1
+            line = bytes(self.data[head.end : head.end + LONGEST]).split(b"\n", 1)[0] if head.rows == "copy" else b""
+            self.widths[head.table] = int(self._row_at(head.end)[0]) if not line else line.count(b"\t") + 1
         return self.widths[head.table]
 
     def _add(
         self, head: _StatementHead, begin: int, after: Ints, starts: Ints, ends: Ints, rows: Ints | None = None
     ) -> int:
         """Adds segments, the first of which begins at ``begin``, and the values of those that are ``rows`` (None: all
-        are); where the last one ends."""
+        are)."""
         if not len(after):
             return begin
         key = head.table, head.names, head.rows == "copy"
@@ -510,36 +474,38 @@ class _DumpReader:
         """Where a row ends whose values end at ``place`` (-1 where what follows cannot), and where the next row of its
         statement begins (-1: it is the last)."""
         sign = _SIGN.match(self.data, place)
-        rest, looked = skip_blank(self.buffer, place if sign is None else sign.end(), len(self.buffer))
+        rest = _after(_BLANK, self.data, place if sign is None else sign.end())
         following = bytes(self.data[rest : rest + 1])
         if sign is not None:
             is_last = sign[1] == b";"
-            return (sign.end(), -1 if is_last else int(rest)) if is_last or following == b"(" else (-1, -1)
+            return (sign.end(), -1 if is_last else rest) if is_last or following == b"(" else (-1, -1)
         if _TRAILER.match(self.data, place) is not None:
-            return self._statement_end(place), -1
-        is_over = looked == rest and (following in (b"", b"/") or chr(following[0]).isalpha())
+            return self._statement_end(place)[0], -1
+        is_over = following in (b"", b"/") or chr(following[0]).isalpha()
         return _after(_REST_OF_LINE, self.data, place) if is_over else -1, -1
 
     def _damage(self, begin: int, place: int, looked: int, reason: str) -> tuple[int, int]:
         """Adds damage from ``begin`` to the next place after ``place`` where a row or a statement may begin; that
         place, and where the next row of the statement begins (-1: a statement may). ``looked``: where the look at what
-        is damaged ended."""
-        if not self._may_look(looked - place, place):
-            place = looked
-        found = _RESTART.search(self.data, place)
+        is damaged ended; if that is far, what may begin in between is damaged too."""
+        found = _RESTART.search(self.data, place if looked - place < _AGAIN else looked)
         if found is None:
             reason = f"truncated: {reason}, where the file ends"
             return self.gap(begin, len(self.buffer), Problem.TRUNCATED, reason), -1
         end = self.gap(begin, found.end(), Problem.MALFORMED, reason)
         return end, end if self.data[end : end + 1] == b"(" else -1
 
-    def gap(self, start: int, end: int, code: Problem | None, reason: str) -> int:
-        """Adds a segment that is not a row; where it ends."""
-        raw = bytes(self.data[start : min(end, start + LONGEST)])
-        self.found.gaps.append(UnparsedSegment(len(self.found.start), code, reason, raw))
-        self.found.start.append(start)
-        self.found.end.append(end)
-        return end
+
+@dataclass(slots=True)
+class _BufferedBytes:
+    """The bytes of a buffer, for framing."""
+
+    buffer: Bytes
+    length: int
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes from ``start`` to ``stop``, clipped."""
+        return self.buffer[start : min(stop, self.length)]
 
 
 # --- parts of a file --------------------------------------------------------------------------------------------------

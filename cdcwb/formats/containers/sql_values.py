@@ -20,32 +20,24 @@ Ints = npt.NDArray[np.int64]
 _NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
 _STRING: Final = r"'(?:[^']++|''|(?!))*+'"
 _ESCAPED: Final = r"'(?:[^'\\]++|''|\\[\s\S]|(?!))*+'"
-_LITERAL: Final = tuple(
+_TOKENS: Final = tuple(
     re.compile(
-        r"(?i)(?P<null>NULL)|(?P<word>TRUE|FALSE)|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)"
-        r"|(?:0x(?P<hex>(?:[0-9a-f]{2})*)|x'(?P<digits>(?:[0-9a-f]{2})*)')"
-        rf"|(?:(?:n|_\w++|date|time|timestamp)\s*+)?(?P<text>{text})|e\s*+(?P<escaped>{_ESCAPED})"
+        r"(?is)\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+\*/"
+        r"|n?q'(?:\[(?P<square>.*?)\]|\((?P<round>.*?)\)|<(?P<angle>.*?)>|\{(?P<curly>.*?)\}|(\S)(?P<other>.*?)\5)'"
+        r"|(?:0x(?P<hex>(?:[0-9a-f]{2})*)(?!\w)|x'(?P<digits>(?:[0-9a-f]{2})*)')"
+        rf"|(?:n|_\w++\s*+)?(?P<text>{text})|e(?P<escaped>{_ESCAPED})"
+        r"|(?P<number>[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?)(?!\w)|(?P<name>[a-z_]\w*+)"
+        r"|(?P<sign>::|\|\||\[\]|[(),{}])"
     )
     for text in (_STRING, _ESCAPED)
 )
-"""A literal; without and with backslash escapes."""
+"""A token of a value; without and with backslash escapes."""
 
-_TYPE: Final = r"\w[\w\s]*+(?:\([\d,\s]*+\))?(?:\[\])?"
-_AROUND: Final = re.compile(
-    rf"(?is)(?P<cast>.*)::\s*+{_TYPE}|\((?P<inner>.*)\)|\{{\s*+(?:ts|d|t)\s*+(?P<time>'.*)\}}"
-    r"|(?P<name>[A-Z_]\w*+)\s*+\((?P<arguments>.*)\)"
-)
-"""What may be around a literal: parentheses, an ODBC escape, a call, a cast."""
-
-_SEPARATORS: Final = re.compile(rf"{_STRING}|('|\(|\)|,|\|\|)")
-_COMMENTS: Final = re.compile(rf"({_STRING})|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+(?:\*/)?")
-_AS: Final = re.compile(r"(?is)(.*)\bAS\s+")
 _ESCAPES: Final = re.compile(r"\\(.)|''", re.DOTALL)
 _BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _COPY_ESCAPES: Final = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _COPIED: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
-_BRACKETS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_DEEPEST: Final = 16  # casts, parentheses and calls around a literal
+_MOST_TOKENS: Final = 400  # of a value; half of them may be around it
 _FIRST_DAY: Final = datetime(1900, 1, 1)
 _KEEP: Final = frozenset({"TO_CLOB", "TO_NCHAR", "TO_CHAR", "TO_NUMBER", "UNISTR"})
 _TO_TIME: Final = frozenset({"TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_TZ", "STR_TO_DATE"})
@@ -82,8 +74,12 @@ class SqlColumn(NamedTuple):
     refused: dict[int, str]
 
 
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
 def column(tokens: pa.BinaryArray, charset: str, backslash: bool, is_copy: bool = False) -> SqlColumn:
-    """The values of a column, from the bytes between their commas, or between the tabs of a COPY."""
+    """The values of a column, from the bytes between their commas, or between the tabs of a COPY. NULL, whole numbers
+    and strings are read by column, each other value by itself."""
     if is_copy:
         return _copied(tokens, charset)
     raw = _without_prefix(tokens)
@@ -115,6 +111,13 @@ def column(tokens: pa.BinaryArray, charset: str, backslash: bool, is_copy: bool 
     return SqlColumn(texts, np.setdiff1d(garbled, hard), refused)
 
 
+def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
+    """Strings without the word before them for times, or for the national character set."""
+    if not len(raw) or not raw[0].as_py() or raw[0].as_py()[:1] not in b"TtDdNn":
+        return raw
+    return pc.replace_substring_regex(raw, rb"(?i)^(?:TIMESTAMP\s*|DATE\s*|N)('(?:[^']|'')*')$", rb"\1")
+
+
 def _copied(raw: pa.BinaryArray, charset: str) -> SqlColumn:
     texts = pc.if_else(pc.equal(raw, b"\\N"), pa.scalar(None, pa.binary()), raw)
     escaped = pc.fill_null(pc.match_substring(texts, "\\"), False)
@@ -131,116 +134,133 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
     return bytes([int(octal, 8) & 0xFF if octal is not None else int(digits, 16)])
 
 
-def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
-    """Strings without the word before them for times, or for the national character set."""
-    if not len(raw) or raw[0].as_py()[:1] not in b"TtDdNn" or not len(raw[0].as_py()):
-        return raw
-    return pc.replace_substring_regex(raw, rb"(?i)^(?:TIMESTAMP\s*|DATE\s*|N)('(?:[^']|'')*')$", rb"\1")
+# --- one value --------------------------------------------------------------------------------------------------------
 
 
 def value_of(token: str, backslash: bool = False) -> SqlValue:
     """One value. Literals, casts and the usual spellings of times have a text; what only the database can
     work out has none."""
-    text = token
-    if ("--" in token or "/*" in token) and not _is_oracle_quoted(token):
-        text = _COMMENTS.sub(lambda found: found[1] or " ", token)
-    text = text.strip()
     try:
-        made = _value(text, backslash, 0)
+        reader = _ValueReader(token, backslash)
+        text = reader.expression()
+        reader.take("end")
+        return SqlValue(text)
     except (ValueError, OverflowError):
-        made = None
-    if made is not None:
-        return made
-    shown = text if len(text) <= 60 else text[:57] + "…"
-    reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
-    return SqlValue(None, f"{reason}; export the table as CSV")
+        text = token.strip()
+        shown = text if len(text) <= 60 else text[:57] + "…"
+        reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
+        return SqlValue(None, f"{reason}; export the table as CSV")
 
 
-def _value(text: str, backslash: bool, depth: int) -> SqlValue | None:
-    """A value; None where only the database can work that out. ``depth``: how much is around it."""
-    if _is_oracle_quoted(text):
-        return SqlValue(text[text.index("'") + 2 : -2])
-    found = _LITERAL[backslash].fullmatch(text)
-    if found is not None:
-        return SqlValue(_literal(found, backslash))
-    if depth > _DEEPEST:
+class _ValueReader:
+    """Reads an expression of literals. Its methods raise ValueError for what is none."""
+
+    def __init__(self, text: str, backslash: bool) -> None:
+        self.at, self.tokens = 0, list[tuple[str, str]]()
+        place, pattern = 0, _TOKENS[backslash]
+        while place < len(text):
+            found = pattern.match(text, place)
+            if found is None or len(self.tokens) > _MOST_TOKENS:
+                raise ValueError(text)
+            place, kind = found.end(), found.lastgroup
+            if kind is not None:
+                value = found[kind]
+                if kind == "text" and not backslash:
+                    value = value[1:-1].replace("''", "'")
+                elif kind in ("text", "escaped"):
+                    value = _ESCAPES.sub(lambda one: _BACKSLASH.get(one[1], one[1]) if one[1] else "'", value[1:-1])
+                elif kind in ("hex", "digits"):
+                    value = value.lower()
+                self.tokens.append((value if kind in ("sign", "name") else "literal", value))
+        self.tokens.append(("end", ""))
+
+    def is_next(self, what: str) -> bool:
+        """Whether this sign or word follows, which is taken then."""
+        found = self.tokens[self.at][0].upper() == what.upper()
+        self.at += found
+        return found
+
+    def take(self, what: str) -> str:
+        """The token that follows, which has to be this sign, this word, or a ``literal``."""
+        if not self.is_next(what):
+            raise ValueError(what)
+        return self.tokens[self.at - 1][1]
+
+    def name(self) -> str:
+        """The word that follows, in upper case; empty for something else."""
+        kind, text = self.tokens[self.at]
+        is_name = kind == text and text[:1].isidentifier()  # a literal is of another kind
+        self.at += is_name
+        return text.upper() if is_name else ""
+
+    def expression(self) -> str | None:
+        """Values with ``||`` between them; NULL is None."""
+        parts = [self.value()]
+        while self.is_next("||"):
+            parts.append(self.value())
+        return parts[0] if len(parts) == 1 else "".join(part or "" for part in parts)
+
+    def value(self) -> str | None:
+        """A literal with what is around it: parentheses, an ODBC escape, a call, casts."""
+        name = self.name()
+        if name in ("TRUE", "FALSE"):
+            text: str | None = name.lower()
+        elif not name and self.is_next("("):
+            text = self.expression()
+            self.take(")")
+        elif not name and self.is_next("{"):
+            text = self.take("literal") if self.name() in ("TS", "D", "T") else self.take("end")
+            self.take("}")
+        elif name and self.is_next("("):
+            text = self.call(name)
+        else:
+            text = (
+                None if name == "NULL" else self.take("literal" if name in ("", "DATE", "TIME", "TIMESTAMP") else name)
+            )
+        while self.is_next("::"):
+            self.type()
+        return text
+
+    def type(self) -> str:
+        """A type, without its sizes."""
+        words = [self.name()]
+        while words[-1]:
+            words.append(self.name())
+        if len(words) > 1 and self.is_next("("):
+            self.take("literal")
+            if self.is_next(","):
+                self.take("literal")
+            self.take(")")
+        self.is_next("[]")
+        return words[0] or self.take("a type")
+
+    def call(self, name: str) -> str | None:
+        """The value of a function whose arguments follow."""
+        kind = ""
+        if name == "CONVERT":
+            kind = self.type()
+            self.take(",")
+        at, text, style = self.at, self.expression(), None
+        if name in ("CAST", "TRY_CAST"):
+            self.take("AS")
+            kind = self.type()
+        while (kind or name in _TO_TIME) and self.is_next(","):
+            style = style or self.expression()
+        if not kind and name not in _TO_TIME and (name not in _KEEP or (name == "UNISTR" and "\\" in (text or ""))):
+            raise ValueError(name)
+        self.take(")")
+        if kind:
+            return _server_time(self.tokens[at][1], kind) or text
+        return text if text is None or style is None else _time(text, style) or text
+
+
+def _server_time(digits: str, kind: str) -> str | None:
+    """The eight bytes of a time of SQL Server as one; None for another value."""
+    if kind not in ("DATETIME", "SMALLDATETIME") or re.fullmatch(r"[0-9a-f]{16}", digits) is None:
         return None
-    parts = _split(text, "||")
-    if len(parts) > 1:
-        values = [_value(part, backslash, depth + 1) for part in parts]
-        return None if None in values else SqlValue("".join(one.text or "" for one in values if one is not None))
-    around = _AROUND.fullmatch(text)
-    if around is None:
-        return None
-    if around["name"] is not None:
-        return _called(around["name"].upper(), around["arguments"], backslash, depth + 1)
-    inner = next(one for one in (around["inner"], around["time"], around["cast"]) if one is not None)
-    return _value(inner.strip(), backslash, depth + 1)
-
-
-def _literal(found: re.Match[str], backslash: bool) -> str | None:
-    """The text of a literal; None: NULL."""
-    kind = found.lastgroup or ""
-    text = found[kind]
-    if kind == "null":
-        return None
-    if kind in ("text", "escaped"):
-        if kind == "text" and not backslash:
-            return text[1:-1].replace("''", "'")
-        return _ESCAPES.sub(lambda one: _BACKSLASH.get(one[1], one[1]) if one[1] else "'", text[1:-1])
-    return text if kind == "number" else text.lower()
-
-
-def _is_oracle_quoted(text: str) -> bool:
-    """Is this ``q'[…]'``, and nothing follows its end?"""
-    if not text[:3].upper().startswith(("Q'", "NQ'")) or len(text) < 5:
-        return False
-    begin = text.index("'") + 2
-    bracket = text[begin - 1]
-    return text.find(_BRACKETS.get(bracket, bracket) + "'", begin) == len(text) - 2
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators outside of strings and parentheses."""
-    parts, depth, start = [], 0, 0
-    for found in _SEPARATORS.finditer(text) if separator in text else ():
-        one = found[1]
-        if one == "'":  # a string without an end
-            return [text]
-        depth += (one == "(") - (one == ")")
-        if one == separator and not depth:
-            parts.append(text[start : found.start()].strip())
-            start = found.end()
-    return [*parts, text[start:].strip()]
-
-
-def _called(name: str, inside: str, backslash: bool, depth: int) -> SqlValue | None:
-    if name in ("CAST", "TRY_CAST"):
-        cast = _AS.match(inside)
-        kind = "" if cast is None else inside[cast.end() :].strip()
-        is_type = cast is not None and re.fullmatch(_TYPE, kind) is not None
-        return _cast(cast[1].strip(), kind, backslash, depth) if cast is not None and is_type else None
-    arguments = _split(inside, ",")
-    if name == "CONVERT" and len(arguments) >= 2:
-        return _cast(arguments[1], arguments[0], backslash, depth)
-    if name in _KEEP and len(arguments) == 1:
-        return None if name == "UNISTR" and "\\" in inside else _value(arguments[0], backslash, depth)
-    if name not in _TO_TIME:
-        return None
-    value, style = [*(_value(one, backslash, depth) for one in arguments[:2]), None][:2]
-    if value is None or value.text is None or style is None or style.text is None:
-        return value
-    return SqlValue(_time(value.text, style.text) or value.text)
-
-
-def _cast(value: str, kind: str, backslash: bool, depth: int) -> SqlValue | None:
-    """A cast leaves the text as it is; the eight bytes of a SQL Server time become one."""
-    if re.fullmatch(r"0[xX][0-9a-fA-F]{16}", value) and kind.strip().upper() in ("DATETIME", "SMALLDATETIME"):
-        days, ticks = int(value[2:10], 16), int(value[10:], 16)
-        days -= (days >> 31) << 32
-        moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
-        return SqlValue(moment.isoformat(" ", "milliseconds"))
-    return _value(value, backslash, depth)
+    days, ticks = int.from_bytes(bytes.fromhex(digits[:8]), signed=True), int(digits[8:], 16)
+    moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
+    return moment.isoformat(" ", "milliseconds")
 
 
 def _time(text: str, style: str) -> str | None:
