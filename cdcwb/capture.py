@@ -64,11 +64,9 @@ def load(
     topics of a Kafka cluster (``kafka://host:9092/topic``), a table of a database (``jdbc:postgresql://host/db``), or a
     Spark DataFrame (a topic as Spark reads it, a change table).
 
-    If one of the paths is a saved capture, new files are appended to it incrementally; files that it already has may be
-    among them. The result equals loading all files at once, row for row in every table. The files that it was saved
-    from must still exist; of these, only what changed, or what the new files show to be read in another way, is decoded
-    again. A file is unchanged if its size and times (mtime, ctime) are the same. ``format`` and ``options`` are those
-    that it was saved with, and may be left out.
+    If one of the paths is a saved capture, new files are appended to it; files that it already has may be among them.
+    The result is that of loading all files at once. The files that it was saved from must still exist. ``format`` and
+    ``options`` are those that it was saved with, and may be left out.
 
     ``format`` is a name of :data:`cdcwb.formats.FORMATS` or ``auto``. ``options`` are the format's
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from cdcwb import model, pool
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
-from cdcwb.formats.continued import Stamps, fingerprints_of
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
 from cdcwb.formats.dissector import CHANGES, Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
@@ -31,7 +30,6 @@ from cdcwb.formats.halves import Halving
 from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.source import announced, info_of, is_file, known
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
-from cdcwb.model import SPLIT
 from cdcwb.writing import naming, remove, scratch
 
 __all__ = [
@@ -91,7 +89,6 @@ class ReadingPlan:
         mode: str,
         keys: dict[str, list[str]],
         origin: Origin | None = None,
-        stamps: Stamps | None = None,
     ) -> None:
         self.format = fmt
         self.plan = plan
@@ -102,20 +99,12 @@ class ReadingPlan:
         self.files = fmt.files(plan)
         self.facts = plan.facts
         self.origin = origin
-        self.stamps: Stamps = stamps or {}
-
-    @cached_property
-    def fingerprints(self) -> list[list[str]]:
-        """The fingerprints of each split; its saved events are reused if they are equal when files are appended."""
-        return fingerprints_of(self.format, self.plan, self.stamps)
 
     def continuation(self) -> dict[str, Any]:
         """What appending files to the saved capture needs, or (``not``) why they cannot be appended."""
-        if self.mode == "DROPMALFORMED":
-            return {"not": "records that could not be parsed were left out when it was saved (mode=DROPMALFORMED)"}
         if self.origin is None:
             return {"not": "it was saved from a table of rows, not from files"}
-        return {**asdict(self.origin), "splits": self.fingerprints}
+        return asdict(self.origin)
 
 
 def is_small(paths: Sequence[str | Path]) -> bool:
@@ -169,8 +158,7 @@ def tables_of(planned: ReadingPlan) -> LocalTables | None:
 
 
 class LocalTables:
-    """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`; ``events`` also
-    have the number of their split (:data:`cdcwb.model.SPLIT`)."""
+    """The tables of a capture of files, each as batches of its schema in :data:`cdcwb.model.TABLES`."""
 
     def __init__(self, planned: ReadingPlan) -> None:
         self._planned = planned
@@ -204,7 +192,7 @@ class LocalTables:
 
     def write_table(self, name: str, folder: Path) -> None:
         """Writes a table into a folder of its name."""
-        schema = model.TABLES[name] if name != "events" else model.EVENTS.append(_OF_SPLIT)
+        schema = model.TABLES[name]
         target = folder / name
         target.mkdir()
         rows: Batches = iter(())
@@ -334,8 +322,6 @@ class LocalTables:
 
 # --- some splits ------------------------------------------------------------------------------------------------------
 
-_OF_SPLIT: Final = pa.field(SPLIT, pa.int32())
-
 _TASKS: Final = 32
 """The most tasks in which other processes read a part."""
 
@@ -357,19 +343,14 @@ def _opened(path: str) -> tuple[Format, Plan]:
 
 
 def _batches(part: SplitPart, form: Format, plan: Plan, task: _Task) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches of a part of some splits, with their names; complete events with the number of their split."""
+    """The batches of a part of some splits, with their names."""
     splits, ends = task
     if part.name in ("changes", "findings") and not assembly_of(form).in_splits(plan):  # it is in one task
         yield from part.read(form, plan, splits.start, partial(_read_all, form, plan, splits))
         return
     for split in splits:
         for name, batch in part.read(form, plan, split, partial(form.read, plan, split), ends.read(split)):
-            if part.columns is not None:
-                yield name, batch.select(list(part.columns))
-            elif part.name == "events":
-                yield name, batch.append_column(_OF_SPLIT, pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows))
-            else:
-                yield name, batch
+            yield name, batch if part.columns is None else batch.select(list(part.columns))
 
 
 def _read_all(form: Format, plan: Plan, splits: range, wanted: Wanted) -> Batches:

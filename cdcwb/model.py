@@ -20,7 +20,6 @@ __all__ = [
     "PROBLEM",
     "PROBLEMS",
     "SOURCE_EVENT",
-    "SPLIT",
     "TABLES",
     "TABLE_VERSIONS",
     "TRANSACTIONS",
@@ -376,9 +375,6 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "detected": DETECTED,
 }
 """Every table of a capture by the name of its property."""
-
-SPLIT: Final = "_split"
-"""The column of saved events with the number of the split that each is from; null for rows of a DataFrame."""
 
 
 def describe(table: str) -> str:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import Common, Paths, check_options, choose, choose_rows, get_format, row_format
 from cdcwb.formats.containers.registry import without_login
-from cdcwb.formats.continued import Stamps, stamps_of
 from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, detected_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import nearest
@@ -28,7 +27,7 @@ from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_sett
 from cdcwb.live.jdbc import JdbcTable
 from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, run_for, tables_of
 from cdcwb.stored import check_tables
-from cdcwb.tables import Continued, Live, LiveRows, Saved
+from cdcwb.tables import Live, LiveRows, Saved
 from cdcwb.words import plural, size
 from cdcwb.writing import restore
 
@@ -71,7 +70,6 @@ class Reading:
     the format asked for, which may be auto."""
 
     files: list[str]
-    stamps: Stamps
     requested: str
     format: Format
     recognition: Recognition
@@ -167,12 +165,11 @@ def _check_topics(url: str, format: str, options: dict[str, Any]) -> Reading:
 
 
 def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Reading:
-    stamps = stamps_of(files)  # before they are read, so that a file that changes meanwhile is decoded again
     fmt, recognition = choose(files, format, options)
     common = check_options(fmt, options)
     if recognition.refusal is not None:
         raise recognition.refusal
-    return Reading(files, stamps, format, fmt, recognition, options, common)
+    return Reading(files, format, fmt, recognition, options, common)
 
 
 def _check_appended(
@@ -220,7 +217,6 @@ def _check_appended(
             "the new files without the saved capture",
             path=missing[0],
         )
-    check_tables(saved)
     registry = {"registry": plain(options["registry"])} if "registry" in options else {}
     reading = _check_files(list_files([*stored["files"], *new_files]), stored["format"], {**had, **registry})
     if reading.format.name != about["format"]:
@@ -240,10 +236,9 @@ def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> L
     one, or a new one as soon as one is needed."""
     if checked.table is not None:
         return _open_database(checked.table, *checked.requested, spark or _session(checked.packages))
-    saved = None if checked.saved is None else Saved(spark, checked.saved, dict(checked.about or {}))
     if checked.reading is None:
-        assert saved is not None
-        return saved
+        assert checked.saved is not None
+        return Saved(spark, checked.saved, dict(checked.about or {}))
     is_local = is_small(checked.reading.files)
     session = spark if spark is not None or is_local else _session()
     run: Run = run_for(checked.reading.files)
@@ -252,8 +247,7 @@ def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> L
 
         register(session)
         run = run if is_local else runner(session)
-    live = Live(session, *_planned(checked.reading, run))
-    return live if saved is None else Continued(live, saved)
+    return Live(session, *_planned(checked.reading, run))
 
 
 def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | None = None) -> LocalTables | None:
@@ -261,7 +255,7 @@ def open_small(path: Paths, format: str = "auto", options: Mapping[str, Any] | N
     None if that is not possible: it is not small, or Spark has to assemble it (:func:`cdcwb.local_tables.tables_of`).
     Raises CaptureError as ``load`` does."""
     checked = check_capture(path, format, options)
-    if checked.reading is None or checked.saved is not None or not is_small(checked.reading.files):
+    if checked.reading is None or not is_small(checked.reading.files):
         return None
     return tables_of(ReadingPlan(*_planned(checked.reading, run_for(checked.reading.files))))
 
@@ -326,7 +320,7 @@ def _planned(reading: Reading, run: Run) -> tuple[Any, ...]:
     _check_keys(fmt, plan, common.keys)
     detected = _detected(fmt, reading.recognition, reading.requested, plan)
     origin = Origin(reading.files, reading.requested, {name: plain(value) for name, value in reading.options.items()})
-    return fmt, plan, detected, common.images, common.mode, common.keys, origin, reading.stamps
+    return fmt, plan, detected, common.images, common.mode, common.keys, origin
 
 
 def _detected(fmt: Format, recognition: Recognition, format: str, plan: Plan) -> list[dict[str, Any]]:
@@ -434,9 +428,6 @@ def _check_description(about: Mapping[str, Any]) -> None:
         _check(isinstance(stored.get("files"), list) and all(map(_is_path, stored["files"])), "continue: files")
         _check(isinstance(stored.get("format"), str), "continue: format")
         _check(isinstance(stored.get("options"), dict), "continue: options")
-        splits = stored.get("splits")
-        _check(isinstance(splits, list) and all(isinstance(prints, list) for prints in splits), "splits")
-        _check(all(isinstance(text, str) for prints in stored["splits"] for text in prints), "splits")
 
 
 def _is_number(value: Any) -> bool:

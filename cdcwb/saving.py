@@ -13,7 +13,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
-from cdcwb.tables import Part, Tables
+from cdcwb.tables import Tables
 from cdcwb.writing import NEW, OLD, exchange, naming, put, remove, restore, try_lock
 
 __all__ = ["save"]
@@ -26,9 +26,7 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
         small = tables.small
         if small is None:
             for name in model.TABLES:
-                numbers = name == "events" and not isinstance(tables, Part)
-                frame = tables.numbered() if numbers else tables.frame(name)
-                frame.write.parquet(str(folder / name))
+                tables.frame(name).write.parquet(str(folder / name))
             if not all((folder / name / "_SUCCESS").exists() for name in model.TABLES):
                 sentence = "Spark's workers do not write to this machine; name a folder that all machines share"
                 raise CaptureError(sentence, path=str(directory))

@@ -1,4 +1,4 @@
-"""The tables of a capture by source: files, a DataFrame, a saved capture, or a saved capture with new files."""
+"""The tables of a capture by source: files, a DataFrame, or a saved capture."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from cdcwb import model
 from cdcwb.dataset import LocalRows, Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
-from cdcwb.formats.continued import divide
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
 from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import known
 from cdcwb.local_tables import LocalTables, ReadingPlan, tables_of
-from cdcwb.model import SPLIT
 from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_ROWS",
-    "Continued",
     "Live",
     "LiveRows",
     "Part",
@@ -160,13 +157,6 @@ class Live(ReadingPlan, _InSession):
         if columns is not None:
             options["columns"] = ",".join(columns)
         return unpack(self._read(packed="true", **options), columns=columns)
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of their split (:data:`cdcwb.model.SPLIT`), as they are saved."""
-        from cdcwb.spark.source import unpack
-
-        options = {"images": str(self.with_images).lower(), "mode": mode or self.mode}
-        return unpack(self._read(packed="true", **options), split=True)
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
@@ -339,54 +329,6 @@ class LiveRows(Live):
         _ = self.spark
         return read_rows(self.source, self.format.name, {"plan": self.text, **options}, needed)
 
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events; rows of a DataFrame have no split."""
-        return self.events(True, mode)
-
-
-class Continued(Live):
-    """The tables of a saved capture to which files are appended. Its events that are still valid are reused; all other
-    tables are those of all files."""
-
-    def __init__(self, live: Live, saved: Saved) -> None:
-        vars(self).update(vars(live))
-        self.saved = saved
-        self._live = live
-        self.divided = divide(saved.continuation()["splits"], live.plan, live.fingerprints)
-        indexes = {entry["file"]: entry["file_index"] for entry in self.files}
-        before = sorted(saved.files, key=lambda file: file["file_index"])
-        self._files = [indexes.get(entry["file"], -1) for entry in before]
-
-    @cached_property
-    def fingerprints(self) -> list[list[str]]:
-        """The fingerprints of each split (:attr:`cdcwb.local_tables.ReadingPlan.fingerprints`). In this process no
-        events are reused."""
-        return self.divided.fingerprints if self.small is None else self._live.fingerprints
-
-    def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
-        """One row per wire record."""
-        # saved events have images, so both parts must have them
-        return only(self.numbered(mode).drop(SPLIT), columns)
-
-    def numbered(self, mode: str | None = None) -> DataFrame:
-        """The events with the number of the split that each is from."""
-        from cdcwb.spark.source import reused_rows
-
-        parts: list[DataFrame] = []
-        divided = self.divided
-        if divided.first_fresh:
-            parts.append(reused_rows(self.saved.numbered(), SPLIT, divided.reused, self._files))
-        if divided.fresh.splits or not parts:
-            parts.append(self.fresh(mode))
-        return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-
-    def fresh(self, mode: str | None = None) -> DataFrame:
-        """The events of the splits that are decoded again."""
-        from pyspark.sql import functions as F
-
-        live = Live(self.spark, self.format, self.divided.fresh, [], self.with_images, self.mode, self.keys)
-        return live.numbered(mode).withColumn(SPLIT, F.col(SPLIT) + F.lit(self.divided.first_fresh))
-
 
 class Saved(_InSession):
     """The tables of a saved capture."""
@@ -401,13 +343,10 @@ class Saved(_InSession):
         self.facts: dict[str, Any] = facts["facts"]
         self._about = facts
 
-    def _read(self, table: str, split: bool = False) -> DataFrame:
+    def _read(self, table: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
-        from pyspark.sql.types import IntegerType, StructType
 
-        schema = StructType(list(from_arrow_schema(model.TABLES[table]).fields))
-        schema = schema.add(SPLIT, IntegerType()) if split else schema
-        return self.spark.read.schema(schema).parquet(str(self.folder / table))
+        return self.spark.read.schema(from_arrow_schema(model.TABLES[table])).parquet(str(self.folder / table))
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """Some columns of a table, read in this process; None if there are more than :data:`MOST_ROWS` rows, or
@@ -415,10 +354,6 @@ class Saved(_InSession):
         stored = Stored(self.folder / table, table, columns)
         most = MOST_IMAGES if needs_images(table, columns) else MOST_ROWS
         return LocalRows(stored.batches, stored.schema) if len(stored) <= most else None
-
-    def numbered(self) -> DataFrame:
-        """The events with the number of the split that each is from."""
-        return self._read("events", split=True)
 
     def continuation(self) -> dict[str, Any]:
         """What appending files needs, or why they cannot be appended, as it was saved."""

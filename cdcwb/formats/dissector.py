@@ -36,7 +36,6 @@ __all__ = [
     "Plan",
     "PlanText",
     "Portion",
-    "Provenance",
     "Read",
     "Recognition",
     "RowFormat",
@@ -210,17 +209,6 @@ class Pairing(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """The provenance of some events: the bytes of ``files`` (paths), and ``context``, which is everything else that
-    their decoding depends on. If both are equal, the events are equal except for ``file_index``. So a context has paths
-    of files, not their indexes, unless events contain these.
-    """
-
-    files: tuple[str, ...]
-    context: str
-
-
 class Plan(Protocol):
     """The plan of a capture, made once and sent to the workers as text. ``splits`` are the units of reading, one per
     task. A split that is a list combines small pieces that could also be read separately.
@@ -351,11 +339,6 @@ class Format:
     def begins(self, plan: Any) -> Iterator[int]:
         """The index of the file in which each split begins, or, for a split that is a list, each of its items."""
         return (part.file for split in plan.splits for part in (split if isinstance(split, Sequence) else [split]))
-
-    def pieces(self, plan: Any) -> Iterator[list[Provenance]]:
-        """The provenance of each split: one piece, or, for a split that is a list, one for each of its items. Empty if
-        unknown: then its events are decoded again whenever files are appended."""
-        raise NotImplementedError
 
     def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
         """The columns of :meth:`read_table`. Raises CaptureError for a table or column that is not there."""

@@ -139,10 +139,6 @@ class JsonMessages(MessageFormat):
         tables = merged_tables(one for _, one in found)
         plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
 
-    def context(self, plan: Plan) -> Any:
-        """The given options of the format."""
-        return sorted(plan.given.items())
-
     def reading(self, plan: Plan) -> Mapping[str, str]:
         """The given options of the format."""
         return plan.given

@@ -2,17 +2,16 @@
 
 A format (:class:`RecordFormat`) gives the places of records, what a first pass over a split shows, the columns of
 events of records, and the field tree of one. The rest is here: files as one stream of bytes, splits, the first pass
-over all of them, events for bytes that are not records, for parts of records in later files and for notes in texts, the
-provenance of splits, and the inspection of a single record.
+over all of them, events for bytes that are not records, for parts of records in later files and for notes in texts, and
+the inspection of a single record.
 """
 
 from __future__ import annotations
 
 import bisect
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -29,7 +28,6 @@ from cdcwb.formats.dissector import (
     Inspection,
     PlanText,
     Portion,
-    Provenance,
     Run,
     Wanted,
     detected_row,
@@ -257,14 +255,12 @@ class Split:
     """A run of the stream, ``[start, stop)`` in bytes over all files: the segments that begin in it.
 
     ``closes``: indexes of the text files whose notes (text between the digits of records) belong to this split.
-    ``reach``: bytes of the stream from this offset on have no influence on it; -1 if unknown. ``state``: what the
-    format knows at its start.
+    ``state``: what the format knows at its start.
     """
 
     start: int
     stop: int
     closes: list[int] = field(default_factory=list)
-    reach: int = -1
     state: Any = None
 
 
@@ -340,11 +336,6 @@ class RecordFormat(Format):
         needs nothing from earlier files. The plan is that of the surroundings."""
         raise NotImplementedError
 
-    def context(self, plan: Plan, split: Split, last: int) -> Any:
-        """What the events of a split depend on besides its bytes and the settings of the plan, as JSON. ``last``: the
-        index of the last file that has bytes of it."""
-        raise NotImplementedError
-
     # --- plans --------------------------------------------------------------------------------------------------------
 
     def plan(self, paths: Sequence[str], options: Mapping[str, Any], run: Run) -> Plan:
@@ -375,9 +366,7 @@ class RecordFormat(Format):
         }
         states = self.finish(plan, scans, options)
         for (_, stop, closes), scan, state in zip(cuts, scans, states, strict=True):
-            # damage may be resolved by the rest of the stream; complete records are final
-            reach = -1 if scan.first_malformed is not None else scan.end + _LOOK_AHEAD
-            plan.splits.append(Split(scan.start, stop, closes, reach, state))
+            plan.splits.append(Split(scan.start, stop, closes, state))
         return plan
 
     def _scan_all(
@@ -440,27 +429,6 @@ class RecordFormat(Format):
     def portion(self, plan: Plan, splits: range) -> Sequence[Split]:
         """The splits, and the next one, whose state is that after them."""
         return Portion(plan.splits, range(splits.start, min(splits.stop + 1, len(plan.splits))))
-
-    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
-        """See :meth:`cdcwb.formats.dissector.Format.pieces`. Records continue from file to file, so the provenance of a
-        split includes all files that it reaches into: all following files if its records are damaged or its last one
-        ends with the stream. Offsets count from the first of these files."""
-        starts = Stream(plan.files).starts
-        for split in plan.splits:
-            first, last = 0, len(plan.files) - 1
-            if not plan.framing.one_task:
-                first = min([bisect.bisect_right(starts, split.start, hi=last + 1) - 1, *split.closes])
-                if 0 <= split.reach <= starts[-1]:
-                    last = max([first, bisect.bisect_left(starts, split.reach, hi=last + 1) - 1, *split.closes])
-            involved = plan.files[first : last + 1]
-            context = {
-                "files": [asdict(entry) for entry in involved],
-                "framing": plan.framing.mode,
-                "range": (split.start - starts[first], split.stop - starts[first]),
-                "closes": [plan.files[index].path for index in split.closes],
-                "state": self.context(plan, split, last),
-            }
-            yield [Provenance(tuple(entry.path for entry in involved), json.dumps(context))]
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
         """Problems of truncated files."""
@@ -557,10 +525,6 @@ class RecordFormat(Format):
         tree = Field(kind, 0, len(record), record, None, reason)
         is_complete = kind == "filler" or offset > 0
         return Inspection(path, offset, length, record, tree, {"kind": kind, "reason": reason}, reason), is_complete
-
-
-_LOOK_AHEAD: Final = 16
-"""Bytes that follow a record and may decide about it."""
 
 
 def _entry(shape: str, path: str) -> FileEntry:

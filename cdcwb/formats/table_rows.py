@@ -51,7 +51,6 @@ from cdcwb.formats.dissector import (
     Inspection,
     Pairing,
     PlanText,
-    Provenance,
     Recognition,
     RowFormat,
     Run,
@@ -584,16 +583,6 @@ class TableRows(RowFormat):
         """The problems of the plan that are not problems of an event."""
         found: list[dict[str, Any]] = plan.problems
         return found
-
-    def pieces(self, plan: Plan) -> Iterator[list[Provenance]]:
-        """See :meth:`cdcwb.formats.dissector.Format.pieces`."""
-        for split in plan.splits:
-            yield [self._piece(plan.files[one.file], one) for one in ranges_of(split)]
-
-    @staticmethod
-    def _piece(entry: TableFile, one: Split) -> Provenance:
-        before = (one.before,) if entry.is_numbered else ()
-        return Provenance((entry.path,), repr((entry, one.start, one.stop, *before)))
 
     def halved(self, plan: Plan, split: int) -> Halved:
         """See :class:`cdcwb.formats.halves.Halving`."""

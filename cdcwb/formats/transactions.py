@@ -653,7 +653,7 @@ class StreamFormat(RecordFormat):
         """The events that follow a split, up to the end of the capture."""
         if split + 1 < len(plan.splits):
             then, end = plan.splits[split + 1], sum(file.length for file in plan.files)
-            yield from self.read_range(plan, Split(then.start, end, [], -1, then.state), wanted)
+            yield from self.read_range(plan, Split(then.start, end, [], then.state), wanted)
 
     def _crossing(self, plan: Plan, split: int) -> Crossing:
         """What a split needs to know of others, from the border in its state."""

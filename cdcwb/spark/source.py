@@ -35,7 +35,6 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.options import as_bool, event_columns, nearest
 from cdcwb.formats.parts import SplitPart, key_of
 from cdcwb.formats.source import announced, known
-from cdcwb.model import SPLIT
 from cdcwb.spark.exchange import SENT, send
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ __all__ = [
     "packed_schema",
     "read_rows",
     "register",
-    "reused_rows",
     "runner",
     "schema_of",
     "source_name",
@@ -190,7 +188,7 @@ class Reader(DataSourceReader):
             if self.groups:
                 yield from send(name, batch, key_of(name), self.groups, (split or place) << 32 | number)
             elif self.packed:
-                yield pack(batch, split, columns, self.part.schema)
+                yield pack(batch, packed_schema(columns, self.part.schema))
             else:
                 yield batch if columns is None else batch.select(list(columns))
 
@@ -358,35 +356,21 @@ _LISTS: Final = ("changed_columns", "present_columns")
 _BETWEEN: Final = "\x1f"
 _PACKED_NAMES: Final = {name: f"_{name}" for name in _LISTS}
 
-_MORE: Final = [*((name, pa.string()) for name in _PACKED_NAMES.values()), (SPLIT, pa.int32())]
-PACKED: Final = pa.schema([*model.EVENTS, *_MORE])
-"""``events`` with a text for each column of lists, and the split. A list is either in the text or in the list column;
-if it is null, both are null."""
-
 
 def packed_schema(columns: Sequence[str] | None = None, rows: pa.Schema = model.EVENTS) -> pa.Schema:
-    """:data:`PACKED`, or the part of it with these columns of ``events``, in this order. ``rows``: the schema of the
-    rows."""
-    if columns is None:
-        return PACKED if rows is model.EVENTS else pa.schema([*rows, *_MORE])
-    names = [*columns, *(_PACKED_NAMES[name] for name in columns if name in _LISTS)]
-    return pa.schema([PACKED.field(name) for name in names])
+    """The schema ``rows``, or these columns of it in this order, with a text for each column of lists. A list is either
+    in the text or in the list column; if it is null, both are null."""
+    names = rows.names if columns is None else columns
+    texts = [pa.field(_PACKED_NAMES[name], pa.string()) for name in names if name in _LISTS]
+    return pa.schema([*map(rows.field, names), *texts])
 
 
-def pack(
-    batch: pa.RecordBatch,
-    split: int | None = None,
-    columns: Sequence[str] | None = None,
-    rows: pa.Schema = model.EVENTS,
-) -> pa.RecordBatch:
-    """Events, or these columns of them, in :func:`packed_schema`; ``split`` is the number of their split."""
-    schema = packed_schema(columns, rows)
+def pack(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows in a schema of :func:`packed_schema`."""
     arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name in _LISTS:
         if name in schema.names:
             arrays[name], arrays[_PACKED_NAMES[name]] = _packed(arrays[name])
-    if columns is None:
-        arrays[SPLIT] = pa.repeat(pa.scalar(split, pa.int32()), batch.num_rows)
     return pa.RecordBatch.from_arrays([arrays[name] for name in schema.names], schema=schema)
 
 
@@ -409,20 +393,15 @@ def _packed(lists: pa.ListArray) -> tuple[pa.ListArray, pa.StringArray]:
     return remaining, pc.if_else(empty, pa.scalar(None, pa.string()), texts)
 
 
-def unpack(
-    packed: DataFrame,
-    split: bool = False,
-    columns: Sequence[str] | None = None,
-    rows: pa.Schema = model.EVENTS,
-) -> DataFrame:
-    """A DataFrame of :data:`PACKED` as ``events``, or these columns of them, with or without :data:`SPLIT`."""
+def unpack(packed: DataFrame, columns: Sequence[str] | None = None, rows: pa.Schema = model.EVENTS) -> DataFrame:
+    """A DataFrame of :func:`packed_schema` as ``rows``, or these columns of them."""
 
     def column(name: str) -> Column:
         if name not in _LISTS:
             return F.col(name)
         return F.coalesce(F.split(_PACKED_NAMES[name], _BETWEEN), F.col(name)).alias(name)
 
-    return packed.select(*[column(name) for name in columns or rows.names], *([SPLIT] if split else []))
+    return packed.select(*[column(name) for name in columns or rows.names])
 
 
 # --- rows of DataFrames -----------------------------------------------------------------------------------------------
@@ -535,24 +514,6 @@ def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozen
         yield from reader.read_rows(_numbered(batches, starts), _partition())
 
     return frame.mapInArrow(read, schema_of(format, options))
-
-
-def reused_rows(events: DataFrame, split: str, numbers: Sequence[int], files: Sequence[int]) -> DataFrame:
-    """The events of reused splits, with the new number of the split in the column ``split`` and the new
-    ``file_index``.
-
-    ``numbers``: the new number of each split, -1 for one that is decoded again; ``files``: the new index of each file.
-    """
-    rows = events.where(_looked_up(numbers, split) >= 0).withColumn(split, _looked_up(numbers, split))
-    if list(files) == list(range(len(files))):
-        return rows
-    return rows.withColumn("file_index", _looked_up(files, "file_index"))
-
-
-def _looked_up(numbers: Sequence[int], index: str) -> Column:
-    """The element of the list at the index in a column; the list is one literal, whatever its length."""
-    listed = F.split(F.lit(",".join(map(str, numbers))), ",").cast("array<int>")
-    return F.element_at(listed, F.col(index) + 1)
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------

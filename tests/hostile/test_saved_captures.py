@@ -125,7 +125,6 @@ MUST_BE_REFUSED: dict[str, Callable[[Json], Any]] = {
     "records that are a text": lambda about: changed(about, ("facts", "records"), "many"),
     "continue that is a list": lambda about: changed(about, ("continue",), [1]),
     "options that are a list": lambda about: changed(about, ("continue", "options"), []),
-    "a marked split that is a number": lambda about: changed(about, ("continue", "splits", 0), 5),
     "a file to continue that leads up": lambda about: changed(about, ("continue", "files", 0), "../../etc/passwd"),
 }
 

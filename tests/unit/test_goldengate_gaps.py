@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcwb.formats import get_format
-from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.files import list_files
 from cdcwb_synth import generate
 from tests.local import read
 from tests.unit.test_goldengate_reader import record
-from tests.unit.test_provenance import by_mark, run
 
 METADATA, RESTART_OK, RESTART_ABEND = 170, 151, 150
 OUTSIDE = (METADATA, RESTART_OK, RESTART_ABEND)
@@ -152,17 +148,3 @@ def test_gaps_do_not_depend_on_the_borders_of_splits_and_files(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], borders: set[int]
 ) -> None:
     check(tmp_path_factory.mktemp("gaps"), steps, sorted(at for at in borders if at < len(steps)))
-
-
-@pytest.mark.parametrize("where", LOST)
-def test_what_is_kept_of_a_saved_capture_has_the_gaps_of_its_new_files(tmp_path: Path, where: str) -> None:
-    texts, _ = trail_of(LOST[where])
-    for number, text in enumerate(texts):
-        (tmp_path / f"log{number:03d}.txt").write_text("".join(text))
-    form, files = get_format("goldengate"), list_files(tmp_path)
-    before = by_mark(form, form.plan(files, {}, run), stamps_of(files))
-    for file, (name, text) in zip(map(Path, files), texts, strict=True):
-        file.write_text(name)  # the record is lost
-        now = by_mark(form, form.plan(files, {}, run), stamps_of(files))
-        assert all(before.get(mark, rows) == rows for mark, rows in now.items())
-        file.write_text(name + text)

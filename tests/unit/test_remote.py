@@ -21,7 +21,6 @@ from cdcwb import opening
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, source
-from cdcwb.formats.continued import stamps_of
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import check_capture, open_small
@@ -235,9 +234,9 @@ def test_the_endpoint_of_a_url_is_told_to_workers_and_is_not_part_of_names(
 
 def test_a_file_that_changed_is_seen_by_its_stamp_and_its_size(server: Server, tmp_path: Path) -> None:
     [name] = list_files(put(server, tmp_path, "a.bin", b"a" * 10))
-    before = stamps_of([name])
+    before = source.version_of(name)
     put(server, tmp_path, "a.bin", b"b" * 10)
-    assert stamps_of(list_files(name)) != before
+    assert source.version_of(*list_files(name)) != before
     put(server, tmp_path, "a.bin", b"b" * 11)
     source._open.clear()
     with pytest.raises(CaptureError, match="changed since it was listed: expected 10 bytes, found 11"):

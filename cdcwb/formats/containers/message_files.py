@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
@@ -125,10 +125,6 @@ class Container:
     def layout(self) -> Layout:
         """How its lines or documents are read."""
         return Layout.from_settings(self.settings)
-
-    def context(self, start: int, stop: int) -> dict[str, Any]:
-        """Everything that the messages of a part depend on, besides the bytes of the file."""
-        return {"container": {**asdict(self), "starts": [], "rows": []}, "start": start, "stop": stop}
 
     def open(self) -> Source:
         """The bytes of the file."""

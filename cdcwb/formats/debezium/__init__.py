@@ -13,7 +13,7 @@ from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.debezium.events import FORMAT, MessageContext, events_of
 from cdcwb.formats.debezium.inspect import dissect
 from cdcwb.formats.debezium.layout import UNAVAILABLE
-from cdcwb.formats.debezium.plan import Plan, complete, context_of, messages_found
+from cdcwb.formats.debezium.plan import Plan, complete, messages_found
 from cdcwb.formats.debezium.table import typed_rows, typed_schema
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.messages.format import MessageFormat, Options
@@ -36,7 +36,6 @@ class Debezium(MessageFormat):
 
     count = staticmethod(messages_found)
     complete = staticmethod(complete)
-    context = staticmethod(context_of)
 
     def begin(self, options: Options, **plan: Any) -> Plan:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""

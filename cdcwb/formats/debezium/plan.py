@@ -34,7 +34,7 @@ from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, frame
 from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass, TableColumn
 from cdcwb.words import count, plural
 
-__all__ = ["Plan", "complete", "context_of", "messages_found"]
+__all__ = ["Plan", "complete", "messages_found"]
 
 _MOST: Final = 10_000  # shapes of one part, and fields of one document
 
@@ -342,8 +342,3 @@ def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
         evidence = f"{plural(boundaries, 'message')} of the transaction topic"
         evidence += "" if boundaries else ": whether a transaction is complete is unknown"
         plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
-
-
-def context_of(plan: Plan) -> Any:
-    """What events depend on besides their container."""
-    return [one.without_place() for one in plan.versions], sorted(plan.schemas.items()), plan.unavailable

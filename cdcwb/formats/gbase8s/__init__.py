@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +23,7 @@ from cdcwb.formats.gbase8s.layout import FORMAT, ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, FirstPass, Options, StreamState, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
-from cdcwb.formats.records import Framing, Plan, Split, Stream
+from cdcwb.formats.records import Framing, Plan, Stream
 from cdcwb.formats.transactions import Ending, StreamFormat
 from cdcwb.model import Problem
 
@@ -91,13 +90,6 @@ class GBase8s(StreamFormat):
     def reader(self, plan: Plan, stream: Stream, state: StreamState) -> RecordReader:
         """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
         return RecordReader(plan.shared, state)
-
-    def context(self, plan: Plan, split: Split, last: int) -> Any:
-        """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
-        shared, state = plan.shared, split.state
-        known = [(v.label, v.number, v.text, *v.counts, v.origin) for v in shared.versions if v.file_index <= last]
-        before = sorted(state.border.open_before.items()), sorted(state.in_force.items())
-        return [asdict(shared.settings), sorted(shared.labels.items()), known, before]
 
     def label(self, plan: Plan, table: Any) -> tuple[str | None, str]:
         """See :meth:`cdcwb.formats.transactions.StreamFormat.label`."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -31,7 +30,7 @@ from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, 
 from cdcwb.formats.goldengate.plan import OPTIONS, FirstPass, Options, TrailContext, TrailState
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
-from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Split, Stream
+from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Stream
 from cdcwb.formats.requests import request_schema
 from cdcwb.formats.trail import TrailFormat
 from cdcwb.model import TABLE_VERSIONS, Problem
@@ -138,11 +137,11 @@ class GoldenGate(TrailFormat):
         if not len(sections):
             return
         edges = np.append(shared.at, np.iinfo(np.int64).max)
+        ends = [split.start for split in plan.splits[1:]] + [int(edges[-1])]
         tasks = [
             (split.start, split.stop)
-            for split in plan.splits
-            if ((edges[sections] < max(split.reach, split.stop)) & (edges[sections + 1] > split.start)).any()
-            or split.reach < 0
+            for split, end in zip(plan.splits, ends, strict=True)
+            if ((edges[sections] < end) & (edges[sections + 1] > split.start)).any()
         ]
         looked = partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections)
         planning.note_repeats(shared, run(looked, tasks))
@@ -151,20 +150,6 @@ class GoldenGate(TrailFormat):
         """See :meth:`cdcwb.formats.dissector.Format.files`."""
         shape = RAW_TRAIL if plan.framing.mode.raw else LOGDUMP
         return [{**row, "shape": shape} for row in super().files(plan)]
-
-    def context(self, plan: Plan, split: Split, last: int) -> Any:
-        """See :meth:`cdcwb.formats.records.RecordFormat.context`."""
-        shared: TrailContext = plan.shared
-        stop = max(split.stop, split.reach) if split.reach >= 0 else np.iinfo(np.int64).max
-        first = int(np.searchsorted(shared.starts, split.start, side="right")) - 1
-        sections = shared.file_of(np.array([split.start, stop]))
-        known = [
-            shared.options, shared.files[max(int(sections[0]), 0) : int(sections[1]) + 1],
-            [(shared.bodies[one], shared.shown.get(one)) for one in range(first, last + 1)],
-            [one[(one >= split.start) & (one < stop)].tolist() for one in (shared.repeated, shared.second)],
-            sorted(split.state.windows.items()), shared.lookup.context(split.state.tables, stop),
-        ]  # fmt: skip
-        return hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,10 @@ table.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import dropwhile
 from typing import Any, Final
 
@@ -511,30 +509,6 @@ class Lookup:
         """Whether there is a definition of the table with this (printed) name."""
         split = split_name(name)
         return split in self._by_name or self._otherwise(split) >= 0
-
-    def context(self, names: Iterable[str], stop: int) -> list[Any]:
-        """What records before byte ``stop`` of the stream, of tables with these printed names, may be read with: a hash
-        of all definitions in force before it, and the version, as text, of each table that has none of them."""
-        found: list[Any] = [self._digests[bisect_left(self.entries, stop, key=lambda one: one.at)]]
-        for name in map(split_name, sorted(names)):
-            entries = self._by_name.get(name, [])
-            if not any(one.at < stop for one in entries):
-                number = entries[0].number if entries else self._otherwise(name)
-                found.append((name, None if number < 0 else self._text(number)))
-        return found
-
-    @cached_property
-    def _digests(self) -> list[str]:
-        found, hashed = [""], blake2b(digest_size=16)
-        texts = [self._text(number) for number in range(len(self.versions))]
-        for one in self.entries:
-            hashed.update(repr((one.trail, one.order, one.index, one.at, texts[one.number])).encode())
-            found.append(hashed.hexdigest())
-        return found
-
-    def _text(self, number: int) -> str:
-        """A version without its location, which no event has."""
-        return repr(replace(self.versions[number], location=None))
 
     def _otherwise(self, name: Name) -> int:
         return self._other.get(name, self._other.get(_lower(name), -1))

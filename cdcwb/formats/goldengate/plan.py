@@ -41,7 +41,6 @@ from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, RecordSettings
 from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of, windows
 from cdcwb.formats.moments import from_iso, offset_name, parse_zone
 from cdcwb.formats.records import FileEntry, Plan, Scan, Stream
-from cdcwb.formats.transactions import Border
 from cdcwb.words import plural
 
 __all__ = [
@@ -215,12 +214,9 @@ class FirstPass:
 
 @dataclass(frozen=True, slots=True)
 class TrailState:
-    """What a split needs to know: the transactions that are open at the starts of its windows, and the printed names of
-    the ``tables`` of its changes."""
+    """What a split needs to know: the transactions that are open at the starts of its windows."""
 
     windows: Mapping[int, WindowBorder]
-    tables: frozenset[str] = frozenset()
-    border: Border = field(default_factory=Border)
 
 
 @dataclass(slots=True)
@@ -635,7 +631,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     evidence = "as Logdump's text or file headers name them" if names else "the text does not name a trail file"
     plan.detected.append(detected_row("trail_sequence", value[:200], evidence, not names and is_known))
     plan.detected += inferred
-    return [TrailState(some.borders, frozenset(some.tables)) for some in found]
+    return [TrailState(some.borders) for some in found]
 
 
 def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list[dict[str, Any]]:

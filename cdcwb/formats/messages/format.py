@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, wraps
-from hashlib import sha256
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -29,7 +27,6 @@ from cdcwb.formats.dissector import (
     Field,
     Inspection,
     PlanText,
-    Provenance,
     Recognition,
     RowFormat,
     Run,
@@ -127,13 +124,6 @@ class TableVersion:
             "schema_text": self.text,
             "lineage": self.lineage,
         }
-
-    def without_place(self) -> dict[str, Any]:
-        """Everything but where it is, which no event says."""
-        content = asdict(self)
-        for name in ("file_index", "offset", "length"):
-            del content[name]
-        return content
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
@@ -357,17 +347,6 @@ class MessageFormat(RowFormat):
         plan.facts["bytes"] = 0
         self.complete(plan, checked, partial(_over_rows, run, partitions))
         return plan
-
-    def pieces(self, plan: Any) -> Iterator[list[Provenance]]:
-        """See :meth:`cdcwb.formats.dissector.Format.pieces`: the events of a part depend on its container and on the
-        :meth:`context` of the plan."""
-        context = sha256(json.dumps(self.context(plan)).encode()).hexdigest()
-        for split in plan.splits:
-            some = [(plan.containers[index], start, stop) for index, start, stop in split]
-            yield [
-                Provenance((one.path,), json.dumps({**one.context(start, stop), "plan": context}))
-                for one, start, stop in some
-            ]
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The message (or other bytes) at ``offset`` of the decompressed file, or the row ``offset`` of a container

@@ -19,7 +19,7 @@ from cdcwb.formats.messages.format import MessageFormat, Options
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
 from cdcwb.formats.qlik_kafka.layout import WireForm, json_form
-from cdcwb.formats.qlik_kafka.plan import Plan, complete, context_of
+from cdcwb.formats.qlik_kafka.plan import Plan, complete
 from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.tree import dissect
 from cdcwb.formats.qlik_kafka.versions import PLACES, MessageSettings, VersionLookup
@@ -47,7 +47,6 @@ class QlikKafka(MessageFormat):
     plan_type = Plan
 
     complete = staticmethod(complete)
-    context = staticmethod(context_of)
     table_schema = staticmethod(typed_schema)
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:

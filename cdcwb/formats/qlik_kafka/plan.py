@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -43,7 +43,7 @@ from cdcwb.formats.qlik_kafka.versions import (
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
 
-__all__ = ["Plan", "complete", "context_of"]
+__all__ = ["Plan", "complete"]
 
 
 # --- first pass -------------------------------------------------------------------------------------------------------
@@ -307,11 +307,6 @@ class Plan(MessagePlan):
     def lookup(self) -> VersionLookup:
         """The versions, to be found by what messages name."""
         return VersionLookup(self.versions)
-
-
-def context_of(plan: Plan) -> Any:
-    """What events depend on besides their container: the metadata of a message may be in a later file."""
-    return asdict(plan.settings), [one.without_place() for one in plan.versions]
 
 
 def complete(plan: Plan, options: Options, each: Pass) -> None:
