@@ -114,6 +114,7 @@ class Capture:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.place: str | None = None  # the path that it was opened from, if that is one
+        self.answers: dict[str, Any] = {}  # to questions that are asked more than once, by their names
 
     # --- properties ---------------------------------------------------------------------------------------------------
 

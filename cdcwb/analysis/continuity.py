@@ -87,17 +87,36 @@ class Continuity:
         return f"continuity of {checked} of {plural(tables, 'table')} ({lacking})"
 
     @property
+    def unchecked(self) -> str:
+        """Why no row was checked; empty if rows were."""
+        if self.checked or any(table["compared"] for table in self.tables):
+            return ""
+        if not self.tables:
+            return "there are no changes of rows"
+        return "no table has a key; the option keys=schema.table:column names one"
+
+    @property
     def verdict(self) -> str:
         """The result in a sentence."""
+        if self.unchecked:
+            return f"nothing was checked: {self.unchecked}"
         found = f"{plural(self.breaks, 'break')}: {tally(self.kinds)}" if self.breaks else "no breaks"
         return f"{found} ({self.summary})"
 
 
 def continuity(capture: Any) -> Continuity:
-    """The continuity of the rows of a capture: anything with the rows of one (:meth:`cdcwb.Capture.rows`).
+    """The continuity of the rows of a capture: anything with the rows of one (:meth:`cdcwb.Capture.rows`). A capture
+    with ``answers`` is asked once.
 
     A table whose changes have no key is checked by an inferred one, if there is one (:mod:`cdcwb.analysis.keys`).
     """
+    known: dict[str, Continuity] = getattr(capture, "answers", {})
+    if "continuity" not in known:
+        known["continuity"] = _compared(capture)
+    return known["continuity"]
+
+
+def _compared(capture: Any) -> Continuity:
     tables, found = breaks_of(row_versions(capture)).fold(_counted, _added)
     inferred = _inferred(capture, tables)
     if inferred:
@@ -240,6 +259,8 @@ def continuity_lines(result: Continuity) -> list[str]:
             f"inferred key: {table['inferred']}" if table["inferred"] else "",
             tally(found) if found else "no breaks",
         ]
+        if table["keyless"] == table["changes"]:
+            texts = [f"{changes} without a key", "not checked"]
         lines.append(f"{table['table']}  {'; '.join(filter(None, texts))}")
     if result.listed:
         lines.append("")

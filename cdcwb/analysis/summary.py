@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.continuity import continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.order import listed
+from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.dataset import Rows, joined, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
@@ -24,10 +25,13 @@ from cdcwb.words import plural
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
-__all__ = ["count_events", "summarize"]
+__all__ = ["CHECKS", "count_events", "summarize"]
 
 
 Facts = dict[str, Any]
+CHECKS: Final = ("counters", "positions", "continuity")
+"""What is checked beside the bytes: each is a fact, null if it was not checked."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
 """Shapes of files whose locations are rows; they determine the unit of a file without events."""
@@ -57,10 +61,12 @@ def summarize(
     ``problems_by_code`` (a list: severity, code, title, count and the first locations: file, offset, length, sentence,
     transaction_id) · ``unassigned_errors`` (with ``whole``: its errors that name no table and are not in the capture;
     there could be records of its tables) · ``detected`` (a list of rows) · ``counters`` (of transactions: their number,
-    contradictions and the first places; null if no event has a number), ``continuity`` (of rows:
-    :attr:`cdcwb.analysis.continuity.Continuity.facts`, contradictions: breaks other than repeats, and the first places;
-    null without images); both null unless ``unfiltered`` · ``healthy`` (no contradiction, no problem
-    above information, no unassigned error, no open or incomplete transaction, and all bytes accounted for).
+    contradictions and the first places; null if no event has a number), ``positions`` (records whose position was
+    compared with that of the record before it, contradictions and the first places; null if the order is not checked),
+    ``continuity`` (of rows: :attr:`cdcwb.analysis.continuity.Continuity.facts`, contradictions: breaks other than
+    repeats, the first places, and why nothing was checked; null without images); all three null unless ``unfiltered``
+    · ``healthy`` (no contradiction, no problem above information, no unassigned error, no open or incomplete
+    transaction, and all bytes accounted for).
 
     ``unfiltered`` is False for a capture that was filtered: its events cannot add up to its files. ``whole``: the
     capture from which one with only some tables was filtered. ``say`` is called with what is being counted. What
@@ -81,12 +87,12 @@ def summarize(
     facts |= _problems(capture)
     facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
     facts["detected"] = listed(capture, "detected")
-    facts |= _checks(capture, say) if unfiltered else {"counters": None, "continuity": None}
+    facts |= _checks(capture, say) if unfiltered else dict.fromkeys(CHECKS)
     sick = facts["unassigned_errors"] or any(
         facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
     )
     lacking = facts["open_transactions"] or facts["incomplete_transactions"]
-    contradicted = any((facts[check] or {}).get("contradictions") for check in ("counters", "continuity"))
+    contradicted = any((facts[check] or {}).get("contradictions") for check in CHECKS)
     facts["healthy"] = not sick and not lacking and not contradicted and facts["ledger"] in ("closes", None)
     return facts
 
@@ -94,18 +100,24 @@ def summarize(
 def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
     say("checking counters")
     numbers = counters(capture)
-    found: Facts = {"counters": None, "continuity": None}
+    found: Facts = dict.fromkeys(CHECKS)
     if numbers.transactions:
         listed = [
             {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"} for row in numbers.listed
         ]
         found["counters"] = {"transactions": numbers.transactions, "contradictions": numbers.contradictions}
         found["counters"]["places"] = listed[:_FIRST_PLACES]
+    say("comparing positions")
+    order = positions(capture)
+    if order.records:
+        found["positions"] = {"records": order.records, "contradictions": order.contradictions}
+        found["positions"]["places"] = order.listed[:_FIRST_PLACES]
     if getattr(capture, "has_images", True):
         say("comparing the changes of each row")
         rows = continuity(capture)
         serious = rows.breaks - rows.kinds.get(Break.REPEAT, 0)  # what came twice is delivered at least once
         found["continuity"] = {**rows.facts, "checked_text": rows.summary, "contradictions": serious}
+        found["continuity"]["unchecked"] = rows.unchecked
         names = ("sentence", "file", "offset")
         found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:_FIRST_PLACES]]
     return found

@@ -99,9 +99,11 @@ def verdict(facts: dict[str, Any]) -> str:
         faults.append(f"{count(facts['incomplete_transactions'])} {of_all} incomplete")
     if facts["ledger"] not in ("closes", None):
         faults.append("bytes unaccounted for")
-    counters, continuity = (facts.get(check) or {} for check in ("counters", "continuity"))
+    counters, positions, continuity = (facts.get(check) or {} for check in ("counters", "positions", "continuity"))
     if counters.get("contradictions"):
         faults.append(f"{plural(counters['contradictions'], 'contradiction')} of counters")
+    if steps := positions.get("contradictions"):
+        faults.append(f"{plural(steps, 'position')} that {'steps' if steps == 1 else 'step'} back")
     if continuity.get("contradictions"):
         kinds = tally(continuity["kinds"])
         faults.append(f"{plural(continuity['breaks'], 'break')} in the continuity of rows ({kinds})")
@@ -110,6 +112,7 @@ def verdict(facts: dict[str, Any]) -> str:
     units = list(dict.fromkeys(entry["unit"] for entry in facts["files"])) or [facts["unit"]]
     checks = [f"every {joined(units)}"] if facts["ledger"] else []
     checks += ["counters"] if counters else []
+    checks += ["positions"] if positions else []
     checks += [continuity["checked_text"]] if continuity.get("checked") else []
     parts = []
     if facts["transactions"]:
@@ -164,6 +167,7 @@ def summary_lines(facts: dict[str, Any]) -> list[str]:
         ("transactions", _transactions(facts)),
         ("time", _time(facts["first_time"], facts["last_time"])),
         ("counters", _contradictions(facts.get("counters"), "no contradictions")),
+        ("order", _order(facts.get("positions"))),
         ("continuity", _contradictions(facts.get("continuity"), "no breaks")),
         ("changed_at", facts["changed_at"]),
         ("positions", _span(facts["first_position"], facts["last_position"])),
@@ -311,16 +315,26 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
     if check is None:
         return None
     if "kinds" in check:
+        if check["unchecked"]:
+            return f"not checked: {check['unchecked']}"
         return f"{tally(check['kinds']) if check['kinds'] else none} ({check['checked_text']})"
     number = check["contradictions"]
     found = plural(number, "contradiction") if number else none
     return f"{found} in {plural(check['transactions'], 'transaction')} with numbered events"
 
 
+def _order(check: dict[str, Any] | None) -> str | None:
+    if check is None:
+        return None
+    steps = check["contradictions"]
+    found = f"{plural(steps, 'step')} back" if steps else "no step back"
+    return f"{found} in the positions of {plural(check['records'], 'record')}"
+
+
 def _contradiction_lines(facts: dict[str, Any]) -> list[str]:
-    """The first contradictions of counters and breaks of rows."""
+    """The first contradictions of counters and positions, and the first breaks of rows."""
     lines = []
-    for check, name in (("counters", "contradictions"), ("continuity", "breaks")):
+    for check, name in (("counters", "contradictions"), ("positions", "contradictions"), ("continuity", "breaks")):
         found = facts.get(check) or {"places": [], name: 0}
         lines += [visible(place["sentence"], 400) for place in found["places"]]
         lines += _more(found[name] - len(found["places"]), "place")

@@ -57,6 +57,7 @@ class SelectedCapture:
         self._skip = tuple(skip)
         self.format = source.index.format
         self.files = source.index.files
+        self.answers: dict[str, Any] = {}
         self.mask: Bools = selected.mask(self._skip)
 
     def __getattr__(self, name: str) -> Any:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from cdcwb.analysis.continuity import Continuity
+from cdcwb.analysis.counters import Counters
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
 __all__ = [
+    "ANSWERS",
     "SHOWN",
     "SUMMARY",
     "THEMES",
@@ -44,6 +47,9 @@ __all__ = [
 
 SUMMARY: Final = "summary.json"
 """The file with the counts of a capture that was saved for reports, in its folder."""
+
+ANSWERS: Final = "answers"
+"""The field of that file with answers that pages need, too (:attr:`cdcwb.Capture.answers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +163,22 @@ def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     counted = Path(asked.path) / SUMMARY
     if not asked.limits and capture.stored and counted.is_file():
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
+        capture.answers.update(_answers(**facts.pop(ANSWERS, {})))
         return facts
     return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
+
+
+def _answers(
+    counters: dict[str, Any] | None = None, continuity: dict[str, Any] | None = None
+) -> dict[str, Counters | Continuity]:
+    found: dict[str, Counters | Continuity] = {}
+    if counters is not None:
+        found["counters"] = Counters(**counters)
+    if continuity is not None:
+        for row in continuity["listed"]:
+            row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
+        found["continuity"] = Continuity(**continuity)
+    return found
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import load
-from cdcwb.report.opening import SHOWN, SUMMARY
+from cdcwb.report.opening import ANSWERS, SHOWN, SUMMARY
 from cdcwb.report.redact import check_known, redact, targets
 from cdcwb.spark.session import on_cluster
 
@@ -50,5 +52,7 @@ def keep(
             if names:
                 redact(place, targets(capture, names))
     for place in saved:
-        (place / SUMMARY).write_text(json.dumps(summarize(load(place))), encoding="utf-8")
+        capture = load(place)
+        facts = summarize(capture) | {ANSWERS: {name: asdict(answer) for name, answer in capture.answers.items()}}
+        (place / SUMMARY).write_text(json.dumps(facts, default=datetime.isoformat), encoding="utf-8")
     return [str(place) for place in saved]

@@ -229,6 +229,14 @@ def test_tables_without_a_key_are_named_and_an_inferred_key_is_marked() -> None:
     assert [row["offset"] for row in breaks(Tables(changes=rows)).table().to_pylist()] == [3000]
 
 
+def test_where_no_table_has_a_key_the_result_says_that_nothing_was_checked_and_what_to_do() -> None:
+    result = continuity(Tables(changes=[change(n, "INSERT", T, after={"id": str(n)}) for n in (1, 2)]))
+    first, _, table = continuity_lines(result)
+    assert first == "Nothing was checked: no table has a key; the option keys=schema.table:column names one."
+    assert table == "shop.orders  2 changes without a key; not checked"
+    assert continuity_lines(continuity(Tables()))[0] == "Nothing was checked: there are no changes of rows."
+
+
 def test_a_row_with_very_many_changes_is_followed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_breaks, "_WINDOW", 10)
     rows = [insert(1, "1"), *(update(n, str(n - 1), str(n)) for n in range(2, 200))]

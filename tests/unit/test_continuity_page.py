@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 import cdcwb
+from cdcwb.analysis import continuity, counters
+from cdcwb.analysis.summary import summarize
 from cdcwb.errors import OptionError
 from cdcwb.report import show
 from cdcwb.report.answer import Table
+from cdcwb.report.prepare import keep
+from cdcwb.views.pages.continuity import ContinuityPage
 
 
 def event(lsn: int, op: str, before: int | None, after: int | None, key: int = 1) -> str:
@@ -28,18 +32,48 @@ def event(lsn: int, op: str, before: int | None, after: int | None, key: int = 1
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Any:
+def capture(tmp_path: Path) -> Any:
     rows = [event(10, "c", None, 1), event(30, "u", 2, 3), event(20, "u", 1, 2), event(40, "d", 3, None)]
     rows += [event(50, "u", 3, 9), event(60, "c", None, 1, key=2), event(70, "u", 5, 6, key=2)]
     path = tmp_path / "orders.jsonl"
     path.write_text("".join(rows), encoding="utf-8")
-    return cdcwb.load(path, keys=["shop.orders:id"]).view.continuity
+    return cdcwb.load(path, keys=["shop.orders:id"])
+
+
+@pytest.fixture
+def page(capture: Any) -> Any:
+    return capture.view.continuity
 
 
 def test_the_summary_has_the_breaks_and_what_was_checked(page: Any) -> None:
     facts = page.overview().facts
     assert facts["continuity_kinds"] == {"gap": 1, "revived": 1, "late": 1}
     assert (facts["continuity_tables"], facts["continuity_checked"], facts["continuity_breaks"]) == (1, 1, 3)
+
+
+def test_what_the_summary_has_compared_is_not_compared_again(capture: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = summarize(capture)
+    monkeypatch.setattr(continuity, "row_versions", None)
+    monkeypatch.setattr(counters, "_contradictions", None)
+    page = capture.view.continuity
+    for panel in (page.over_time, page.tables, page.rows, page.breaks, page.contradictions):
+        panel()
+    assert page.overview().facts["continuity_breaks"] == facts["continuity"]["breaks"] == 3
+    with pytest.raises(TypeError, match="NoneType"):
+        continuity.continuity(capture.filter(["shop.orders"]))  # of other changes, it is another answer
+
+
+def test_a_capture_that_was_saved_for_reports_has_the_answers_of_its_summary(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = (str(tmp_path / "orders.jsonl"), "debezium", {"keys": ["shop.orders:id"]})
+    (place,) = keep([given], [], str(tmp_path / "kept"), "")
+    page.overview()
+    monkeypatch.setattr(continuity, "row_versions", None)
+    prepared = ContinuityPage.open(place)
+    assert prepared.overview().facts["continuity_kinds"] == {"gap": 1, "revived": 1, "late": 1}
+    assert prepared.over_time().figure == page.over_time().figure
+    assert prepared.breaks().frame.equals(page.breaks().frame)
 
 
 def test_breaks_are_drawn_by_time_table_and_kind(page: Any) -> None:

@@ -78,6 +78,7 @@ CONTINUITY: dict[str, Any] = {
     "compared": 9,
     "breaks": 0,
     "kinds": {},
+    "unchecked": "",
     "contradictions": 0,
     "places": [],
     "checked_text": "continuity of 12 of 14 tables (2 have no key)",
@@ -121,6 +122,17 @@ CONTINUITY: dict[str, Any] = {
                 "Healthy: 1 check passed: every byte, not continuity (no table has a key); "
                 "all 2 transactions are complete and there are no problems."
             ),
+        ),
+        (
+            {"positions": {"contradictions": 0, "records": 9, "places": []}, "continuity": CONTINUITY},
+            (
+                "Healthy: 3 checks passed: every byte, positions, continuity of 12 of 14 tables (2 have no key); "
+                "all 2 transactions are complete and there are no problems."
+            ),
+        ),
+        (
+            {"healthy": False, "positions": {"contradictions": 2, "records": 9, "places": []}},
+            "Issues found: 2 positions that step back.",
         ),
         (
             {

@@ -73,13 +73,9 @@ class ContinuityPage(Page):
     @property
     def unchecked(self) -> str:
         """Why no row was checked; empty if rows were."""
-        if self.result.facts["compared"] or self.result.checked:
-            return ""
-        if not self.opened.whole.has_images:
+        if self.result.unchecked and not self.opened.whole.has_images:
             return "the capture was loaded without images"
-        if not self.result.tables:
-            return "there are no changes of rows"
-        return "no table has a key; the option keys=schema.table:column names one"
+        return self.result.unchecked
 
     @cached_property
     def counters(self) -> Counters:
