@@ -112,10 +112,13 @@ class _Drawn:
 
 
 def _column(change: Change) -> int | None:
-    """The column that can have a text of its own: the last short text that is not the key."""
-    for at in reversed(range(len(change.version.columns))):
+    """The column that can have a text of its own: the last short text that is not the key, nor NULL, which event logs
+    do not have."""
+    row = change.after or change.before or ()
+    for at in reversed(range(len(row))):
         column = change.version.columns[at]
-        if column.type in (Type.CHAR, Type.VARCHAR) and column.length >= _SHORTEST and at != change.version.key:
+        is_text = column.type in (Type.CHAR, Type.VARCHAR) and column.length >= _SHORTEST
+        if is_text and at != change.version.key and row[at] is not None:
             return at
     return None
 

@@ -52,6 +52,7 @@ class EventLogOptions(Options):
 
     all_types: bool = same("all_types", default=False)
     schema_changes: int = same("schema_changes", default=0)
+    phantom: int = same("phantom", high=0)  # a DELETE logs the key alone: another one is a repeat
     rows_before: int = option(20, "rows that every table has before anything is logged", 0, 1_000_000)
     special_keys: float = option(0.05, "share of the keys with characters that need quotes", 0, 1)
     special_values: float = option(0.05, "share of the texts with characters that XML and CSV write in a way", 0, 1)

@@ -45,8 +45,8 @@ class Counters:
 
 
 def counters(capture: Any) -> Counters:
-    """Compares the numbers of events, and the counts in the ends of transactions, with the events of a capture. One with
-    ``answers`` is asked once."""
+    """Compares the numbers of events, and the counts in the ends of transactions, with the events of a capture. A
+    capture with ``answers`` is asked once."""
     known: dict[str, Counters] = getattr(capture, "answers", {})
     if "counters" not in known:
         known["counters"] = _compared(capture)

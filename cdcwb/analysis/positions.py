@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from cdcwb.dataset import Batches, differ, joined
 from cdcwb.model import EVENTS, Kind
 
-__all__ = ["MOST_STEPS", "STREAMS", "Positions", "positions"]
+__all__ = ["MOST_PLACES", "STREAMS", "Positions", "positions"]
 
-MOST_STEPS: Final = 100
-"""The most steps back that are listed; all are counted."""
+MOST_PLACES: Final = 100
+"""The most records out of order that are listed; all are counted."""
 
 _PARTITION: Final = ("kafka.partition", "kafka.topic")
 STREAMS: Final[dict[str, tuple[str, ...]]] = {
@@ -31,7 +31,7 @@ STREAMS: Final[dict[str, tuple[str, ...]]] = {
     "maxwell": (*_PARTITION, "server_id"),
     "debezium": (*_PARTITION, "source.server_id", "source.connector"),
 }
-"""The formats whose positions are checked, with the header fields that tell their streams apart. Messages without a
+"""The formats whose positions are checked, with the header fields that identify their streams. Messages without a
 partition are not checked: a consumer mixes partitions."""
 
 _LOG_ORDER: Final = pa.array(["mysql", "mariadb", "sqlserver", "db2"])
@@ -42,7 +42,7 @@ _ENDS: Final = pa.array(list(map(str, (Kind.BEGIN, Kind.COMMIT))))
 _CAPTURE_ORDER: Final = ("file_index", "offset")
 _RECORD: Final = (EVENTS.field("position"), EVENTS.field("file_index"), EVENTS.field("offset"))
 _IN_STREAM: Final = pa.schema([("stream", pa.string()), *_RECORD])
-_STEPS: Final = pa.schema([*_IN_STREAM, *(one.with_name(f"earlier_{one.name}") for one in _RECORD)])
+_COMPARED: Final = pa.schema([*_IN_STREAM, *(one.with_name(f"earlier_{one.name}") for one in _RECORD)])
 """The records of streams; those whose position is below that of the record before have that one as the earlier one."""
 
 
@@ -60,18 +60,18 @@ class Positions:
 def positions(capture: Any) -> Positions:
     """Compares the position of each record with that of the record before it in its stream.
 
-    A step back to a position that was there before is a repeat: the source was read again from there.
+    A position that came before is a repeat: the source was read again from there.
     """
     if capture.format not in STREAMS:
         return Positions(0, 0)
     fields = STREAMS[capture.format]
     columns = ["format", "kind", "transaction_id", *_IN_STREAM.names[1:], *(["headers"] if fields else [])]
     records = capture.rows("events", columns).map(partial(_in_streams, fields), _IN_STREAM)
-    compared = records.by_key(["stream"], _CAPTURE_ORDER, _compared, _STEPS)
+    compared = records.by_key(["stream"], _CAPTURE_ORDER, _compared, _COMPARED)
     number, steps, _ = compared.fold(_added, _merged)
     if not steps:
         return Positions(number, 0)
-    unseen = compared.by_key(["stream", "position"], _CAPTURE_ORDER, _firsts, _STEPS)
+    unseen = compared.by_key(["stream", "position"], _CAPTURE_ORDER, _firsts, _COMPARED)
     _, steps, first = unseen.fold(_added, _merged)
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     listed = [
@@ -102,7 +102,7 @@ def _in_streams(fields: Sequence[str], events: pa.RecordBatch) -> pa.RecordBatch
 
 
 def _compared(batches: Batches) -> Batches:
-    """The records of streams with those that they step back from."""
+    """The records of streams, with the record before where that has a higher position."""
     last = joined([], _IN_STREAM)
     for batch in batches:
         rows = joined([last, batch], _IN_STREAM)
@@ -113,16 +113,16 @@ def _compared(batches: Batches) -> Batches:
             steps[1:] = is_back & ~differ(later["stream"], earlier["stream"])
         at = pa.array(np.arange(rows.num_rows) - 1, mask=~steps)
         columns = [*rows.columns, *(rows[one.name].take(at) for one in _RECORD)]
-        marked = pa.RecordBatch.from_arrays(columns, schema=_STEPS)
+        marked = pa.RecordBatch.from_arrays(columns, schema=_COMPARED)
         yield marked.slice(last.num_rows)
         last = rows.slice(rows.num_rows - 1)
 
 
 def _firsts(batches: Batches) -> Batches:
     """The first record of each position of a stream."""
-    last = joined([], _STEPS)
+    last = joined([], _COMPARED)
     for batch in batches:
-        rows = joined([last, batch], _STEPS)
+        rows = joined([last, batch], _COMPARED)
         is_first = np.ones(rows.num_rows, np.bool_)
         pairs = [(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("stream", "position")]
         is_first[1:] = differ(*pairs[0]) | differ(*pairs[1])
@@ -136,12 +136,12 @@ _Sum = tuple[int, int, list[dict[str, Any]]]
 def _added(rows: pa.RecordBatch) -> _Sum:
     steps = rows.filter(rows["earlier_position"].is_valid())
     by = [(name, "ascending") for name in _CAPTURE_ORDER]
-    return rows.num_rows, steps.num_rows, steps.sort_by(by).slice(0, MOST_STEPS).to_pylist()
+    return rows.num_rows, steps.num_rows, steps.sort_by(by).slice(0, MOST_PLACES).to_pylist()
 
 
 def _merged(parts: Sequence[_Sum]) -> _Sum:
     first = sorted((row for _, _, rows in parts for row in rows), key=lambda row: (row["file_index"], row["offset"]))
-    return sum(part[0] for part in parts), sum(part[1] for part in parts), first[:MOST_STEPS]
+    return sum(part[0] for part in parts), sum(part[1] for part in parts), first[:MOST_PLACES]
 
 
 def _sentence(row: dict[str, Any], files: dict[int, str]) -> str:

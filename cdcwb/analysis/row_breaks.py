@@ -151,7 +151,9 @@ class _RowState:
         return Break.STALE if is_known and is_unordered and change.operation != DELETE else Break.GAP
 
     def _apply(self, change: _Change) -> None:
-        if change.operation != UPDATE or change.after is None:
+        is_known = any(pair >> 32 in self.values for pair in change.after or ())
+        is_more = change.operation == UPDATE or (change.operation == INSERT and self.exists and not is_known)
+        if change.after is None or not is_more:
             self.values = {}
         for image in (change.before, change.after):
             self.values.update((pair >> 32, pair & VALUE_BITS) for pair in image or ())

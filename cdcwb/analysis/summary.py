@@ -30,7 +30,7 @@ __all__ = ["CHECKS", "count_events", "summarize"]
 
 Facts = dict[str, Any]
 CHECKS: Final = ("counters", "positions", "continuity")
-"""What is checked beside the bytes: each is a fact, null if it was not checked."""
+"""What is checked apart from the bytes: each is a fact, null if it was not checked."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})

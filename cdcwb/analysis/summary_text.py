@@ -102,8 +102,8 @@ def verdict(facts: dict[str, Any]) -> str:
     counters, positions, continuity = (facts.get(check) or {} for check in ("counters", "positions", "continuity"))
     if counters.get("contradictions"):
         faults.append(f"{plural(counters['contradictions'], 'contradiction')} of counters")
-    if steps := positions.get("contradictions"):
-        faults.append(f"{plural(steps, 'position')} that {'steps' if steps == 1 else 'step'} back")
+    if positions.get("contradictions"):
+        faults.append(f"{plural(positions['contradictions'], 'position')} out of order")
     if continuity.get("contradictions"):
         kinds = tally(continuity["kinds"])
         faults.append(f"{plural(continuity['breaks'], 'break')} in the continuity of rows ({kinds})")
@@ -326,9 +326,8 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
 def _order(check: dict[str, Any] | None) -> str | None:
     if check is None:
         return None
-    steps = check["contradictions"]
-    found = f"{plural(steps, 'step')} back" if steps else "no step back"
-    return f"{found} in the positions of {plural(check['records'], 'record')}"
+    number = check["contradictions"]
+    return f"{plural(number, 'position') if number else 'no position'} out of order in {plural(check['records'], 'record')}"
 
 
 def _contradiction_lines(facts: dict[str, Any]) -> list[str]:

@@ -198,6 +198,8 @@ def test_a_column_of_another_type_is_not_compared_across_versions() -> None:
 def test_several_inserts_of_other_columns_make_one_row() -> None:
     parts = [change(n, "INSERT", T, key={"id": "1"}, after={name: "x"}) for n, name in enumerate("ab", 1)]
     assert found(parts) == []
+    late = change(3, "UPDATE", T, key={"id": "1"}, before={"a": "y"}, after={"a": "z"})
+    assert found([*parts, late]) == [("gap", 3, 2)]
 
 
 def test_a_sentence_names_both_records_and_the_columns() -> None:

@@ -1,4 +1,4 @@
-"""The order of positions: steps back in formats whose captures are in the order of the log."""
+"""The order of positions, in formats whose captures have the order of the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "continuity.md"
 
 
 def steps(format: str, *events: dict[str, Any]) -> list[tuple[int, int]]:
-    """The offsets of the records that step back, and of those before them."""
+    """The offsets of the records out of order, and of those before them."""
     rows = [
         {name: value for name, value in change(1, "INSERT").items() if name in cdcwb.model.EVENTS.names}
         | {"format": format, "offset": number, **event}
@@ -48,7 +48,7 @@ def test_positions_of_gbase8s_rise_in_a_transaction_and_from_commit_to_commit() 
     assert steps("gbase8s", record("01"), record("05"), undo, record("06")) == []
 
 
-def test_a_step_back_to_a_position_that_came_before_is_a_repeat() -> None:
+def test_a_position_that_came_before_is_a_repeat() -> None:
     rows = [record(f"0{at}") for at in (1, 2, 3)]
     assert steps("gbase8s", *rows, *rows, record("04")) == []
     assert steps("gbase8s", rows[0], rows[2], *rows) == []
@@ -101,7 +101,7 @@ def maxwell(position: int) -> str:
     return f"Partition:0\t{json.dumps(row)}\n"
 
 
-def test_healthy_names_the_check_and_a_step_back_is_an_issue(tmp_path: Path) -> None:
+def test_healthy_names_the_check_and_a_position_out_of_order_is_an_issue(tmp_path: Path) -> None:
     path = tmp_path / "topic.txt"
     path.write_text("".join(map(maxwell, (100, 200, 300))), encoding="utf-8")
     facts = summarize(cdcwb.load(path))
@@ -112,7 +112,7 @@ def test_healthy_names_the_check_and_a_step_back_is_an_issue(tmp_path: Path) -> 
     path.write_text("".join(map(maxwell, (100, 300, 200))), encoding="utf-8")
     facts = summarize(cdcwb.load(path))
     assert not facts["healthy"]
-    assert verdict(facts) == "Issues found: 1 position that steps back."
+    assert verdict(facts) == "Issues found: 1 position out of order."
     (line,) = (line for line in summary_lines(facts) if "which is later in the log" in line)
     later, earlier = (path.read_text(encoding="utf-8").index(f":{at}") for at in (200, 300))
     assert later > earlier
@@ -120,7 +120,7 @@ def test_healthy_names_the_check_and_a_step_back_is_an_issue(tmp_path: Path) -> 
     assert "of topic.txt follows position binlog.000001:0000000300 at " in line
 
 
-def test_a_stream_may_come_in_many_batches_and_its_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_STEPS", 1000)
+def test_a_stream_may_come_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PLACES", 1000)
     rows = [record(f"{at + (3 if at % 10 == 5 else 0):04}") for at in range(200)]
     assert len(steps("gbase8s", *rows)) == 20

@@ -132,7 +132,7 @@ CONTINUITY: dict[str, Any] = {
         ),
         (
             {"healthy": False, "positions": {"contradictions": 2, "records": 9, "places": []}},
-            "Issues found: 2 positions that step back.",
+            "Issues found: 2 positions out of order.",
         ),
         (
             {

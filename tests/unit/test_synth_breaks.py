@@ -10,6 +10,7 @@ import pytest
 
 import cdcwb
 from cdcwb.analysis.continuity import continuity
+from cdcwb.analysis.positions import positions
 from cdcwb_synth import SynthError, generate
 
 KEYS = [
@@ -26,7 +27,7 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "sqlserver-ct": ("sqlserver-ct", {"deferred_share": 0}),
     "maxwell": ("maxwell", {}),
     "canal": ("canal", {"late": 0}),
-    # the triggers of the first table log all values
+    # the triggers of the first table log all values, but a DELETE has the key alone
     "idm-event-log": ("idm-event-log", {"tables": 1, "damaged_share": 0, "spelling_share": 0, "phantom": 0}),
 }
 BREAKS = {"lost": "gap", "repeated": "repeat", "late": "late", "revived": "revived", "phantom": "phantom"}
@@ -50,6 +51,24 @@ def test_continuity_finds_exactly_the_breaks_that_were_asked_for(tmp_path: Path,
     assert found(name, folder) == [tuple(row[column] for column in columns) for row in rows]
 
 
+def test_late_changes_of_gbase8s_are_positions_out_of_order(tmp_path: Path) -> None:
+    folder = generate("gbase8s", changes=1500, seed=3, to=tmp_path, late=4, table_names=True)
+    result = positions(cdcwb.load(folder / "capture", keys=KEYS))
+    rows = pq.read_table(folder / "truth" / "breaks.parquet").to_pylist()
+    assert result.contradictions == len(rows) == 4
+    for row, one in zip(rows, result.listed, strict=True):  # the first of the two records of an update
+        assert one["offset"] < row["offset"] < one["offset"] + 200
+
+
+@pytest.mark.parametrize("seed", range(4, 7))
+def test_event_logs_with_several_inserts_of_one_row_have_exactly_their_breaks(tmp_path: Path, seed: int) -> None:
+    made = MADE["idm-event-log"][1] | {"lost": 3, "repeated": 3, "late": 6, "revived": 3}
+    folder = generate("idm-event-log", changes=2500, seed=seed, to=tmp_path, **made)
+    rows = pq.read_table(folder / "truth" / "breaks.parquet").to_pylist(maps_as_pydicts="strict")
+    columns = ("kind", "table", "key", "position", "file_index", "offset")
+    assert found("idm-event-log", folder) == [tuple(row[column] for column in columns) for row in rows]
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_without_these_options_nothing_is_found(tmp_path: Path, name: str) -> None:
     format, made = MADE[name]
@@ -68,8 +87,8 @@ def test_breaks_are_in_the_capture_and_not_in_its_other_changes(tmp_path: Path) 
 
 
 def test_breaks_that_a_format_cannot_have_are_refused(tmp_path: Path) -> None:
-    for format in ("canal", "goldengate"):
-        with pytest.raises(SynthError, match="late"):
-            generate(format, changes=10, seed=1, to=tmp_path, late=1)
+    for format, option in (("canal", "late"), ("goldengate", "late"), ("idm-event-log", "phantom")):
+        with pytest.raises(SynthError, match=option):
+            generate(format, changes=10, seed=1, to=tmp_path, **{option: 1})
     with pytest.raises(SynthError, match="a capture in parts has no breaks"):
         generate("maxwell", changes=10, seed=1, to=tmp_path, run=lambda work, tasks: [*map(work, tasks)], lost=1)
