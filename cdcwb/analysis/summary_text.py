@@ -326,8 +326,8 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
 def _order(check: dict[str, Any] | None) -> str | None:
     if check is None:
         return None
-    number = check["contradictions"]
-    return f"{plural(number, 'position') if number else 'no position'} out of order in {plural(check['records'], 'record')}"
+    found = plural(check["contradictions"], "position") if check["contradictions"] else "no position"
+    return f"{found} out of order in {plural(check['records'], 'record')}"
 
 
 def _contradiction_lines(facts: dict[str, Any]) -> list[str]:
