@@ -1,7 +1,7 @@
 """Schema drift: how the tables of a capture changed their columns, and the effect on their rows.
 
-Versions are compared by their definitions (:mod:`cdcwb.analysis.versions`). Renames are detected from DDL records and
-from rows (:mod:`cdcwb.analysis.version_order`). Results are small.
+Versions are compared by their definitions (:mod:`cdcwb.analysis.versions`). Renames are detected from DDL records, from
+rows (:mod:`cdcwb.analysis.version_order`) and from profiles of values (:mod:`cdcwb.analysis.profiles`).
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from operator import attrgetter, itemgetter
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.profiles import NOTHING, Misaligned, Profile, Values, distance
+from cdcwb.analysis.images import Pairs
+from cdcwb.analysis.profiles import ALIKE, NOTHING, Misaligned, Profile, Values, combined, distance, values
 from cdcwb.analysis.version_order import (
-    Pair,
+    Period,
+    Renaming,
     Statement,
-    Stretch,
     Version,
     all_changes,
-    continuing,
     extent_of,
+    periods,
     rename_evidence,
-    stretches,
+    retained_values,
     versions,
 )
 from cdcwb.analysis.versions import (
@@ -44,14 +44,13 @@ from cdcwb.analysis.versions import (
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import table_labels
-from cdcwb.model import Kind, Operation, Severity
+from cdcwb.model import EVENTS, Kind, Operation, Severity
 from cdcwb.words import plural, visible
 
 __all__ = [
     "Drift",
     "Finding",
     "Step",
-    "all_findings",
     "chosen",
     "difference_words",
     "drift",
@@ -67,11 +66,13 @@ __all__ = [
     "version_rows",
 ]
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Finding(Difference):
-    """One difference between a version of a table and the next. ``first_position`` is the position of the first row of
-    the ``new_version``, None if it has no rows."""
+    """One difference between a version of a table and the next, or a column with the values of another.
+    ``first_position`` is the position of the first row of the ``new_version``, or of such values; None without rows."""
 
     table: str
     new_version: str
@@ -95,128 +96,129 @@ class Step:
 class Drift:
     """The schema drift of a capture. ``mixed``: tables in which rows of an older version follow rows of a newer one
     although the older version did not return, and how often. ``without_version``: rows of unknown version by table,
-    with the location of the first (``position``, ``file``, ``offset``)."""
+    with the location of the first (``position``, ``file``, ``offset``). ``values``: profiles of all versions."""
 
     versions: list[Version]
-    stretches: list[Stretch]
+    periods: list[Period]
     steps: list[Step]
     mixed: list[tuple[str, int]]
     statements: list[Statement]
     without_version: list[dict[str, Any]]
+    values: Values
 
     @property
     def findings(self) -> list[Finding]:
-        """All differences of all steps, worst first, then by table and position."""
+        """All differences of all steps and all misaligned values, worst first, then by table and position."""
         found = [finding for step in self.steps for finding in step.differences]
-        return sorted(
-            found, key=lambda one: (_RANKS.index(one.severity), one.table, one.first_position or "", one.rule)
-        )
-
-
-_RANKS: Final = list(Severity)
+        for item in self.values.misaligned:
+            evidence = f"the values of {plural(item.changes, 'row')} look like those of "
+            where = (item.table, item.table_version, item.first["position"], item.first["changed_at"])
+            for column, other in item.columns:
+                facts = (Rule.MISALIGNED, Severity.ERROR, column, column, other, evidence + other)
+                found.append(Finding(*facts, *where))
+        ranks = list(Severity)
+        return sorted(found, key=lambda one: (ranks.index(one.severity), one.table, one.first_position or "", one.rule))
 
 
 def drift(capture: Any) -> Drift:
     """The schema drift of a capture."""
     known = versions(capture)
     statements, without_version = _events(capture, known)
-    parts, mixed = stretches(capture, known)
-    pairs = [(old, new) for old, new in pairwise(parts) if old.version.table == new.version.table]
-    return Drift(known, parts, _steps(capture, pairs, statements), mixed, statements, without_version)
+    in_force, mixed = periods(capture, known)
+    pairs = [(old, new) for old, new in pairwise(in_force) if old.version.table == new.version.table]
+    profiles = values(capture)
+    steps = _steps(capture, pairs, statements, profiles)
+    return Drift(known, in_force, steps, mixed, statements, without_version, profiles)
 
 
 # --- evidence in events -----------------------------------------------------------------------------------------------
 
 _ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
 _MOST_STATEMENTS: Final = 10_000
-_OF_EVENTS: Final = (
-    *("kind", "operation", "schema_name", "table_name", "table_version", "file_index", "offset", "file", "position"),
-    "headers",
-)
-
-Unknown = dict[str, tuple[int, dict[str, Any]]]
-"""The rows of unknown version by table: how many, and the first."""
+_WHERE: Final = ("position", "file_index", "offset", "file")
+_READ: Final = ("kind", "operation", "schema_name", "table_name", "table_version", "headers", *_WHERE)
 
 
 def _events(capture: Any, known: Sequence[Version]) -> tuple[list[Statement], list[dict[str, Any]]]:
     """The DDL that the source recorded or that defined versions, in log order, and the rows whose version is not
     known."""
     names = pa.array({version.table_version for version in known}, pa.string())
-    records, unknown = capture.rows("events", _OF_EVENTS).fold(partial(_evidence_of, names), _merged_evidence)
-    statements = [Statement(table, position or None, text) for table, position, *_, text in records]
+    ddl, unknown = capture.rows("events", _READ).fold(partial(_evidence_of, names), _merged_evidence)
+    statements = [Statement(row["table"], row["position"], row["text"]) for row in ddl.to_pylist()]
     statements += [
         Statement(version.table, version.lineage.get("change_seq"), version.schema_text)
         for version in known
         if version.origin == Operation.DDL and version.schema_text
     ]
-    without_version = [
-        {"table": table, "events": events, **{name: first[name] for name in ("position", "file", "offset")}}
-        for table, (events, first) in unknown.items()
-    ]
+    without_version = unknown.to_pylist()
     without_version.sort(key=lambda row: (-row["events"], row["table"], row["position"] or ""))
     return sorted(statements, key=lambda statement: statement.position or ""), without_version
 
 
-def _evidence_of(known: pa.Array, events: pa.RecordBatch) -> tuple[list[Any], Unknown]:
+_EVIDENCE: Final = pa.schema([("table", pa.string()), *map(EVENTS.field, _WHERE)]).remove_metadata()
+_STATEMENTS: Final = _EVIDENCE.append(pa.field("text", pa.string()))
+_UNKNOWN: Final = _EVIDENCE.append(pa.field("events", pa.int64()))
+
+
+def _evidence_of(known: pa.Array, events: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
     is_ddl = pc.fill_null(pc.equal(events["operation"], str(Operation.DDL)), False)
-    ddl = events.filter(is_ddl)
-    records = []
-    for row, table in zip(ddl.to_pylist(), table_labels(ddl).to_pylist(), strict=True):
-        headers = dict(row["headers"] or ())
-        if text := headers.get("statement") or headers.get("DETAILS"):
-            records.append((table, row["position"] or "", row["file_index"], row["offset"], text))
     is_row = pc.is_in(events["kind"], pa.array(_ROWS, pa.string()))
-    rows = events.filter(pc.and_(is_row, pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known)))))
-    rows = rows.sort_by([("file_index", "ascending"), ("offset", "ascending")])
-    labels, firsts, counts = np.unique(table_labels(rows).to_numpy(False), return_index=True, return_counts=True)
-    shown = rows.take(pa.array(firsts)).to_pylist()
-    return records, dict(zip(labels.tolist(), zip(counts.tolist(), shown, strict=True), strict=True))
+    is_unknown = pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known)))
+    ddl, unknown = events.filter(is_ddl), events.filter(pc.and_(is_row, is_unknown))
+    headers = Pairs(ddl["headers"])
+    texts = [pc.if_else(pc.equal(text, ""), None, text) for _, text in map(headers.of_column, ("statement", "DETAILS"))]
+    parts = ((ddl, pc.coalesce(*texts), _STATEMENTS), (unknown, pa.repeat(1, len(unknown)), _UNKNOWN))
+    found = [
+        pa.Table.from_arrays([table_labels(rows), *(rows[name] for name in _WHERE), fact], schema=schema)
+        for rows, fact, schema in parts
+    ]
+    return _merged_evidence([(found[0].filter(found[0]["text"].is_valid()), found[1])])
 
 
-def _merged_evidence(parts: Sequence[tuple[list[Any], Unknown]]) -> tuple[list[Any], Unknown]:
-    unknown: Unknown = {}
-    for table, (events, first) in (item for _, of_part in parts for item in of_part.items()):
-        before, other = unknown.get(table, (0, first))
-        unknown[table] = before + events, min(first, other, key=itemgetter("file_index", "offset"))
-    return sorted(row for records, _ in parts for row in records)[:_MOST_STATEMENTS], unknown
+def _merged_evidence(parts: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Table, pa.Table]:
+    order = [(name, "ascending") for name in ("file_index", "offset")]
+    statements, unknown = (
+        pa.concat_tables([schema.empty_table(), *found]).sort_by(order)
+        for schema, found in zip((_STATEMENTS, _UNKNOWN), zip(*parts, strict=True) if parts else ((), ()), strict=True)
+    )
+    totals = [*((name, "first") for name in _WHERE), ("events", "sum")]
+    firsts = unknown.group_by("table", use_threads=False).aggregate(totals)
+    return statements.slice(0, _MOST_STATEMENTS), firsts.rename_columns(_UNKNOWN.names)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-def steps_between(capture: Any, old: Version, new: Version, statements: Sequence[Statement]) -> list[Step]:
-    """The step between two versions that need not be adjacent; ``statements`` are those of a :class:`Drift`."""
-    return _steps(capture, [(all_changes(old), all_changes(new))], statements)
+def steps_between(capture: Any, known: Drift, old: Version, new: Version) -> list[Step]:
+    """The step between two versions that need not be adjacent."""
+    return _steps(capture, [(all_changes(old), all_changes(new))], known.statements, known.values)
 
 
-def _steps(capture: Any, pairs: Sequence[tuple[Stretch, Stretch]], statements: Sequence[Statement]) -> list[Step]:
-    """The differences of each pair of consecutive stretches; includes steps without a difference."""
+def _steps(
+    capture: Any, pairs: Sequence[tuple[Period, Period]], statements: Sequence[Statement], values: Values
+) -> list[Step]:
+    """The differences of each pair of consecutive periods; includes steps without a difference."""
     of_table: dict[str, list[Statement]] = defaultdict(list)
     for statement in statements:
         of_table[statement.table].append(statement)
-    evidence: list[dict[tuple[str, str], str]] = []
-    possible = []
-    for number, (old, new) in enumerate(pairs):
-        removed, added = (sorted(_names(side) - _names(other)) for side, other in ((old, new), (new, old)))
-        renamed: dict[tuple[str, str], str] = {}
-        if removed and added:
-            between = [each for each in of_table[new.version.table] if _is_between(each, old, new)]
-            renamed = rename_evidence(between, removed, added)
-            taken = {name for pair in renamed for name in pair}
-            for names in candidates(old.version.columns, new.version.columns):
-                if taken.isdisjoint(names):
-                    possible.append(_pair(pairs, number, *names))
-        evidence.append(renamed)
-    for pair, why in continuing(capture, possible).items():
-        evidence[pair.number][pair.old, pair.new] = why
-    return [_step(old, new, renamed) for (old, new), renamed in zip(pairs, evidence, strict=True)]
+    renamed, possible = [], []
+    for old, new in pairs:
+        names = [{str(column["name"]) for column in side.version.columns} for side in (old, new)]
+        between = [each for each in of_table[new.version.table] if _is_between(each, old, new)]
+        by_ddl = rename_evidence(between, sorted(names[0] - names[1]), sorted(names[1] - names[0]))
+        taken = {name for pair in by_ddl for name in pair}
+        left = [pair for pair in candidates(old.version.columns, new.version.columns) if taken.isdisjoint(pair)]
+        renamed.append(by_ddl)
+        possible.append([Renaming(new.version.table, *pair) for pair in left])
+    evidence = _continuing(capture, list(dict.fromkeys(pair for of_step in possible for pair in of_step)), values)
+    ranks = {pair: rank for rank, pair in enumerate(evidence)}
+    for by_ddl, of_step in zip(renamed, possible, strict=True):
+        found = sorted((pair for pair in of_step if pair in ranks), key=ranks.__getitem__)
+        by_ddl |= {(pair.old, pair.new): evidence[pair] for pair in found}
+    return [_step(old, new, why) for (old, new), why in zip(pairs, renamed, strict=True)]
 
 
-def _names(stretch: Stretch) -> set[str]:
-    return {str(column["name"]) for column in stretch.version.columns}
-
-
-def _is_between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
+def _is_between(ddl: Statement, old: Period, new: Period) -> bool:
     """Whether a statement is after the first row of the old version and not after the first row of the new one."""
     if ddl.position is None:
         return True
@@ -224,27 +226,27 @@ def _is_between(ddl: Statement, old: Stretch, new: Stretch) -> bool:
     return (before is None or ddl.position > before) and (after is None or ddl.position <= after)
 
 
-def _pair(pairs: Sequence[tuple[Stretch, Stretch]], number: int, old: str, new: str) -> Pair:
-    """A pair of columns, in the nearest stretches with rows that have them, and the positions of rows that show the
-    effect of the step; unlimited unless one of its versions returns."""
-    first = _with_rows((pairs[at][0] for at in range(number, -1, -1)), pairs[number][0], old)
-    last = _with_rows((pairs[at][1] for at in range(number, len(pairs))), pairs[number][1], new)
-    complete = all(stretch.changes == stretch.version.changes for stretch in (first, last))
-    reach = (None, None) if complete else (first.first_position, last.last_position)
-    return Pair(number, last.version.table, first.version.table_version, last.version.table_version, old, new, *reach)
+def _continuing(capture: Any, possible: Sequence[Renaming], values: Values) -> dict[Renaming, str]:
+    """The renamings of which rows or values are evidence, with it; best evidence first. Profiles decide where rows do
+    not."""
+    by_rows = retained_values(capture, possible)
+    evidence = {pair: why for pair in possible if (why := by_rows.get(pair)) is not None}
+    profiles: dict[tuple[str, str], list[Profile]] = defaultdict(list)
+    for (table, _), columns in values.profiles.items() if possible else ():
+        for name, profile in columns.items():
+            profiles[table, name].append(profile)
+    for pair in possible:
+        if pair not in by_rows:
+            old, new = (combined(profiles.get((pair.table, name), ())) for name in pair[1:])
+            far = distance(old, new)
+            if far is not None and far <= ALIKE:
+                words = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
+                same = "the ordinal, the type and the shape of the values are the same"
+                evidence[pair] = f"no row shows both, but {same} ({words})"
+    return evidence
 
 
-def _with_rows(ways: Iterable[Stretch], own: Stretch, column: str) -> Stretch:
-    """The first stretch with rows as long as the table of a step's ``own`` one has a column; else that."""
-    for stretch in ways:
-        if stretch.version.table != own.version.table or column not in _names(stretch):
-            break
-        if stretch.changes:
-            return stretch
-    return own
-
-
-def _step(old: Stretch, new: Stretch, evidence: Mapping[tuple[str, str], str]) -> Step:
+def _step(old: Period, new: Period, evidence: Mapping[tuple[str, str], str]) -> Step:
     before, after = old.version, new.version
     changed = differences(before.columns, after.columns, evidence)
     where: dict[str, Any] = {"table": after.table, "new_version": after.table_version}
@@ -274,30 +276,24 @@ def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> lis
     which columns were renamed."""
     used = [version for version in known if version.changes]
     newest = {version.table: version for version in (*used, *(step.new for step in changed if step.new.changes))}
-    names = _names_on_the_way(changed)
+    final_names: dict[tuple[str, str], dict[str, str]] = {}
+    later: dict[str, dict[str, str]] = defaultdict(dict)
+    for step in reversed(changed):
+        of_table = later[step.new.table]
+        for new, old in former_names(step.differences).items():
+            of_table[old] = of_table.pop(new, new)
+        final_names.setdefault((step.old.table, step.old.table_version), dict(of_table))
     losses = []
     for version in sorted(used, key=attrgetter("table")):
         last = newest[version.table]
-        renamed = names.get((version.table, version.table_version), {})
-        why = dict.fromkeys(renamed.items(), "renamed on the way")
+        names = final_names.get((version.table, version.table_version), {})
+        why = dict.fromkeys(names.items(), "renamed on the way")
         for found in differences(version.columns, last.columns, why) if version is not last else ():
             if found.severity is not Severity.INFO or found.rule is Rule.ADDED:
                 about = {name: getattr(version, name) for name in ("table", "table_version", "changes")}
                 facts = {"rule": str(found.rule), "column": found.column, "old": found.old, "new": found.new}
                 losses.append({**about, **facts, "what": _LOSS[found.rule]})
     return losses
-
-
-def _names_on_the_way(steps: Sequence[Step]) -> dict[tuple[str, str], dict[str, str]]:
-    """By table and version: the final names of its columns that were renamed later."""
-    final_names: dict[tuple[str, str], dict[str, str]] = {}
-    later: dict[str, dict[str, str]] = defaultdict(dict)
-    for step in reversed(steps):
-        of_table = later[step.new.table]
-        for new, old in former_names(step.differences).items():
-            of_table[old] = of_table.pop(new, new)
-        final_names.setdefault((step.old.table, step.old.table_version), dict(of_table))
-    return final_names
 
 
 # --- selection of versions --------------------------------------------------------------------------------------------
@@ -317,54 +313,52 @@ def chosen(
     wrong: list[str] = []
     table, old_version, new_version = map(str, (table, old_version, new_version))  # papermill passes numbers
     tables = list(dict.fromkeys(version.table for version in known))
-    if table:
-        matching = [name for name in tables if name == table] or [name for name in tables if name.endswith(f".{table}")]
-        if len(matching) == 1:
-            tables = matching
-        elif matching:
-            wrong.append(f"table: '{visible(table)}' is the name of several: {_listed(matching)}")
-        else:
-            wrong.append(f"table: {_unknown(table, tables)}")
+    ways = ([name for name in tables if name == table], [name for name in tables if name.endswith(f".{table}")])
+    named = _meant("table", table, {name: name for name in tables}, ways, wrong)
+    tables = tables if named is None else [named]
     of_tables = [version for version in known if version.table in tables]
-    old = _named(of_tables, "old_version", old_version, wrong)
-    new = _named([v for v in of_tables if not old or v.table == old.table], "new_version", new_version, wrong)
+    old = _version("old_version", old_version, of_tables, wrong)
+    new = _version("new_version", new_version, [v for v in of_tables if not old or v.table == old.table], wrong)
+    last = new or old
+    of_table = [] if last is None else [version for version in known if version.table == last.table]
     if new is not None and not old_version:
-        old = next((v for v in known if (v.table, v.number) == (new.table, new.number - 1)), None)
+        old = next((version for version in of_table if version.number == new.number - 1), None)
         if old is None:
             first = visible(new.table_version)
             wrong.append(f"new_version: '{first}' is the first of {new.table}, and no old_version was given")
     elif old is not None and not new_version:
-        new = [version for version in known if version.table == old.table][-1]
+        new = of_table[-1]
         if new is old:
-            last = visible(old.table_version)
-            wrong.append(f"old_version: '{last}' is the last of {old.table}, and no new_version was given")
+            wrong.append(
+                f"old_version: '{visible(old.table_version)}' is the last of {old.table}, and no new_version was given"
+            )
     if wrong:
         raise OptionError("; ".join(wrong))
     return set(tables), None if old is None or new is None else (old, new)
 
 
-def _named(versions: Sequence[Version], parameter: str, name: str, wrong: list[str]) -> Version | None:
-    if not name:
-        return None
-    is_one_table = len({version.table for version in versions}) == 1
-    matching = [version for version in versions if version.table_version == name]
-    matching = matching or [version for version in versions if is_one_table and str(version.number) == name]
-    matching = matching or [v for v in versions if len(name) > 2 and v.table_version.startswith(name)]
-    if len(matching) == 1:
-        return matching[0]
-    names = [version.table_version for version in matching or versions]
-    several = f"'{visible(name)}' is ambiguous; versions that begin with it: {_listed(names)}"
-    wrong.append(f"{parameter}: {several if matching else _unknown(name, names)}")
-    return None
+def _version(parameter: str, name: str, known: Sequence[Version], wrong: list[str]) -> Version | None:
+    is_one_table = len({version.table for version in known}) == 1
+    ways = (
+        [version for version in known if version.table_version == name],
+        [version for version in known if is_one_table and str(version.number) == name],
+        [version for version in known if len(name) > 2 and version.table_version.startswith(name)],
+    )
+    return _meant(parameter, name, {version.table_version: version for version in known}, ways, wrong)
 
 
-def _unknown(name: str, names: Sequence[str]) -> str:
-    return f"there is no '{visible(name)}'.{visible(nearest(name, names), 200)} There are: {_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(visible(name) for name in names[:_NAMED]) or "none"
-    return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def _meant(parameter: str, name: str, known: Mapping[str, T], ways: Iterable[list[T]], wrong: list[str]) -> T | None:
+    """What a name means, in the first way in which it means something; None if that is nothing or several."""
+    matching = next(filter(None, ways), []) if name else []
+    if name and len(matching) != 1:
+        names = [label for label, each in known.items() if each in matching or not matching]
+        listed = ", ".join(map(visible, names[:_NAMED])) or "none"
+        listed += f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        unknown = f"there is no '{visible(name)}'.{visible(nearest(name, names), 200)} There are: {listed}"
+        wrong.append(
+            f"{parameter}: " + (f"'{visible(name)}' is the name of several: {listed}" if matching else unknown)
+        )
+    return matching[0] if len(matching) == 1 else None
 
 
 # --- rows for tables and charts ---------------------------------------------------------------------------------------
@@ -376,7 +370,7 @@ def lane_rows(drift_of: Drift) -> list[dict[str, Any]]:
     rows = []
     steps = iter(drift_of.steps)  # one between two periods of a table, in their order
     previous = None
-    for period in drift_of.stretches:
+    for period in drift_of.periods:
         version = period.version
         change = difference_words(next(steps)) if previous == version.table else ""
         previous = version.table
@@ -417,30 +411,6 @@ def difference_words(step: Step, most: int = 3) -> str:
             words.append(f"{column}: {old} → {new}")
     more = [f"{len(words) - most} more"] if len(words) > most else []
     return ", ".join([*words[:most], *more])
-
-
-def all_findings(drift_of: Drift, values: Values) -> list[Finding]:
-    """Differences of versions and misaligned values, worst first. Values under the wrong columns are errors, one for
-    each column."""
-    shown = [
-        Finding(
-            rule=Rule.MISALIGNED,
-            severity=Severity.ERROR,
-            column=column,
-            old=column,
-            new=other,
-            evidence=f"the values of {plural(item.changes, 'row')} look like those of {other}",
-            table=item.table,
-            new_version=item.table_version,
-            first_position=item.first["position"],
-            first_at=item.first["changed_at"],
-        )
-        for item in values.misaligned
-        for column, other in item.columns
-    ]
-    known = drift_of.findings
-    errors = [finding for finding in known if finding.severity is Severity.ERROR]
-    return errors + shown + known[len(errors) :]
 
 
 def step_title(step: Step) -> str:

@@ -7,9 +7,10 @@ where the values of a column stop resembling earlier values of the column and be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,11 +20,11 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Pairs
-from cdcwb.dataset import Rows, numbered
-from cdcwb.index.columns import Ints, table_labels
+from cdcwb.dataset import Batches, Rows, numbered, runs_of
+from cdcwb.index.columns import table_labels
 from cdcwb.model import CHANGES, Operation
 
-__all__ = ["ALIKE", "NOTHING", "Misaligned", "Profile", "Values", "distance", "profiles_of", "values"]
+__all__ = ["ALIKE", "NOTHING", "Misaligned", "Profile", "Values", "combined", "distance", "measures", "values"]
 
 Sums = npt.NDArray[np.float64]
 """Profiles in the last dimension."""
@@ -65,6 +66,11 @@ NOTHING: Final = Profile(*[0.0] * len(Profile._fields))
 """The profile of no values."""
 
 
+def combined(profiles: Iterable[Profile]) -> Profile:
+    """The profile of the values of several."""
+    return Profile(*np.sum([NOTHING, *profiles], axis=0).tolist())
+
+
 def measures(values: pa.Array) -> dict[str, pa.Array]:
     """What a :class:`Profile` sums, for each text."""
     number, length = pc.match_substring_regex(values, _NUMBER), pc.utf8_length(values)
@@ -73,21 +79,8 @@ def measures(values: pa.Array) -> dict[str, pa.Array]:
     every |= {"time": pc.match_substring_regex(values, _TIME), "length": length, "magnitude": magnitude}
     every |= {name: pc.count_substring_regex(values, pattern) for name, pattern in _CLASSES.items()}
     every = {name: pc.fill_null(measure.cast(pa.float64()), 0.0) for name, measure in every.items()}
-    return every | {f"{name}2": pc.multiply(every[name], every[name]) for name in ("length", "magnitude")}
-
-
-def profiles_of(rows: Rows, by: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> list[dict[str, Any]]:
-    """The profile of every column of an ``image``, for every value of the columns that ``by`` gives: rows with these,
-    ``column`` and ``profile``."""
-    names = Profile._fields
-
-    def measured(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        image = Pairs(batch["image"])
-        groups = {name: column.take(pa.array(image.rows)) for name, column in by(batch).items()}
-        return {**groups, "column": image.names, **measures(image.values)}
-
-    found = rows.totals(dict.fromkeys(names, "sum"), measured).to_pylist()
-    return [{**row, "profile": Profile(*(row.pop(name) for name in names))} for row in found]
+    every |= {f"{name}2": pc.multiply(every[name], every[name]) for name in ("length", "magnitude")}
+    return {name: every[name] for name in Profile._fields}
 
 
 def distances(first: Sums, second: Sums, least: int) -> Sums:
@@ -132,15 +125,11 @@ _UNLIKE: Final = 0.8
 _BETTER: Final = 0.5  # another column has to fit better by this
 _LEAST: Final = 12  # values of a column on each side
 _LEAST_ROWS: Final = 48
-_ROWS: Final = 2_000  # rows around a cut that are examined one by one
 
 Version = tuple[str, str]
 """A table and its version."""
 
-Ranges = Mapping[Version, tuple[int, int, int]]
-"""The first and the last row of some versions (from 1), and into how many parts these rows are split."""
-
-_VERSION: Final = ("table", "table_version")
+_VERSION: Final = ["table", "table_version"]
 _READ: Final = (
     *("operation", "schema_name", "table_name", "table_version", "position", "changed_at", "file", "file_index"),
     *("offset", "before", "after"),
@@ -152,9 +141,11 @@ _IMAGES: Final = pa.schema(
         ("image", CHANGES.field("after").type),
     ]
 )
+_ROWS: Final = _IMAGES.append(pa.field("row", pa.int64()))
+_FIRSTS: Final = pa.schema([field for field in _ROWS if field.name != "image"])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Misaligned:
     """Misaligned values: from the row ``first`` (``row``: its number in the version, ``position``, ``changed_at``,
     ``file``, ``offset``) the values of each column of a table resemble the earlier values of another; ``columns`` has
@@ -183,26 +174,22 @@ def values(capture: Any) -> Values:
     """Profiles of the values of every version, and misaligned values. These are searched in versions with at least 48
     rows that have images, and in columns with values on both sides of a cut."""
     images = dated_rows(capture, _READ).map(_with_image, _IMAGES)
-    rows = images.by_key(
-        _VERSION,
-        ("position", "file_index", "offset"),
-        partial(numbered, keys=_VERSION, name="row"),
-        _IMAGES.append(pa.field("row", pa.int64())),
-    )
-    found = images.totals({"rows": "sum"}, lambda batch: {**_versions(batch), "rows": pa.repeat(1, len(batch))})
-    counts = {(row["table"], row["table_version"]): row["rows"] for row in found.to_pylist()}
-    ranges = {version: (1, count, _PARTS) for version, count in counts.items() if count >= _LEAST_ROWS}
-    parts = _parts(rows, ranges)
-    cuts: dict[Version, Misaligned] = {}
-    for version in sorted(parts.keys() & ranges.keys()):
-        cut = _best_cut(parts[version])
-        if cut is not None:
-            at, columns = cut
-            sides = (_profiles(parts[version], slice(0, at)), _profiles(parts[version], slice(at, None)))
-            cuts[version] = Misaligned(*version, columns, *sides, {}, counts[version])
-            ranges[version] = _around(at, ranges[version])
+    order = ("position", "file_index", "offset")
+    rows = images.by_key(_VERSION, order, partial(numbered, keys=_VERSION, name="row"), _ROWS)
+    found = rows.totals({"row": "max"}, lambda batch: batch.select([*_VERSION, "row"]))
+    counts = {(row["table"], row["table_version"]): row["row"] for row in found.to_pylist()}
+    parts = _parts(rows, counts)
     profiles = {version: _profiles(parts[version], slice(None)) for version in sorted(parts)}
-    return Values(profiles, _located(rows, cuts, ranges) if cuts else [])
+    large = [version for version in profiles if counts[version] >= _LEAST_ROWS]
+    cuts = {version: cut for version in large if (cut := _best_cut(parts[version])) is not None}
+    misaligned = []
+    for first in _first_rows(rows, cuts, counts) if cuts else ():
+        version = first["table"], first["table_version"]
+        cut = cuts[version]
+        before, after = (_profiles(parts[version], side) for side in (slice(cut.part), slice(cut.part, None)))
+        changes = counts[version] - first["row"] + 1
+        misaligned.append(Misaligned(*version, cut.columns, before, after, first, changes))
+    return Values(profiles, misaligned)
 
 
 def _with_image(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -214,31 +201,23 @@ def _with_image(changes: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_IMAGES).filter(keep)
 
 
-def _versions(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    return {name: batch[name] for name in _VERSION}
+def _parts(rows: Rows, counts: Mapping[Version, int]) -> dict[Version, dict[str, Sums]]:
+    """The profiles of every column in each part of the rows of a version."""
 
-
-def _parts(rows: Rows, ranges: Ranges) -> dict[Version, dict[str, Sums]]:
-    """The profiles of every column in each part of a range of rows. A version without a range is one part."""
-    nothing = np.zeros(len(Profile._fields))
-
-    def part(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        low, high, parts = _ranges_of(batch, ranges, (1, 1 << 40, 1))
-        return {**_versions(batch), "part": pa.array((np.asarray(batch["row"]) - low) * parts // (high - low + 1))}
+    def measured(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        image = Pairs(batch["image"])
+        versions = zip(batch["table"].to_pylist(), batch["table_version"].to_pylist(), strict=True)
+        part = (np.asarray(batch["row"]) - 1) * _PARTS // [counts[version] for version in versions]
+        groups = {name: batch[name] for name in _VERSION} | {"part": pa.array(part)}
+        groups = {name: column.take(pa.array(image.rows)) for name, column in groups.items()}
+        return {**groups, "column": image.names, **measures(image.values)}
 
     found: dict[Version, dict[str, Sums]] = {}
-    for row in profiles_of(rows, part):
-        version = row["table"], row["table_version"]
-        count = ranges[version][2] if version in ranges else 1
-        sums = found.setdefault(version, {}).setdefault(row["column"], np.tile(nothing, (count, 1)))
-        sums[row["part"]] = row["profile"]
+    for row in rows.totals(dict.fromkeys(Profile._fields, "sum"), measured).to_pylist():
+        columns = found.setdefault((row["table"], row["table_version"]), {})
+        sums = columns.setdefault(row["column"], np.zeros((_PARTS, len(NOTHING))))
+        sums[row["part"]] = [row[name] for name in Profile._fields]
     return found
-
-
-def _ranges_of(batch: pa.RecordBatch, ranges: Ranges, other: tuple[int, int, int]) -> Ints:
-    """The range of the version of each row; ``other`` where it has none."""
-    versions = zip(*(column.to_pylist() for column in _versions(batch).values()), strict=True)
-    return np.array([ranges.get(version, other) for version in versions], np.int64).reshape(-1, 3).T
 
 
 def _profiles(parts: Mapping[str, Sums], which: slice) -> dict[str, Profile]:
@@ -246,8 +225,18 @@ def _profiles(parts: Mapping[str, Sums], which: slice) -> dict[str, Profile]:
     return {name: Profile(*sums[which].sum(axis=0).tolist()) for name, sums in parts.items()}
 
 
-def _best_cut(parts: Mapping[str, Sums]) -> tuple[int, list[tuple[str, str]]] | None:
-    """The part with which misaligned values begin, and their columns."""
+class _Cut(NamedTuple):
+    """The part with which misaligned values begin, and their columns, each with the one that they resemble and the
+    profiles of both before."""
+
+    part: int
+    columns: list[tuple[str, str]]
+    own: Sums
+    other: Sums
+
+
+def _best_cut(parts: Mapping[str, Sums]) -> _Cut | None:
+    """Where misaligned values begin, if there are any."""
     names = sorted(parts)
     every = np.stack([parts[name] for name in names])
     best, best_score = None, 0.0
@@ -261,56 +250,45 @@ def _best_cut(parts: Mapping[str, Sums]) -> tuple[int, list[tuple[str, str]]] | 
             nearest = int(np.where(own >= _UNLIKE, far, np.inf).argmin())
             limit = min(ALIKE * 1.5, own[column] * _BETTER, far.min())
             if nearest != column and far[nearest] <= limit:
-                pairs.append((names[column], names[nearest]))
+                pairs.append((column, nearest))
                 score += own[column] - far[nearest]
         if pairs and score > best_score:
-            best, best_score = (cut, pairs), score
+            columns = [(names[column], names[nearest]) for column, nearest in pairs]
+            at, to = zip(*pairs, strict=True)
+            best, best_score = _Cut(cut, columns, before[list(at)], before[list(to)]), score
     return best
 
 
-def _around(at: int, rows: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The rows of the part before a part and of this part: a narrower range, of which each row is a part if it is
-    small."""
-    low, high, parts = rows
-    first, last = (low - (-max(0, min(part, parts)) * (high - low + 1) // parts) for part in (at - 1, at + 1))
-    count = max(last - first, 1)
-    return first, first + count - 1, _PARTS if count > _ROWS else count
+def _first_rows(rows: Rows, cuts: Mapping[Version, _Cut], counts: Mapping[Version, int]) -> list[dict[str, Any]]:
+    """The first misaligned row of each cut: of the rows of the parts before and after it, the one before which the sum
+    of how much more the values resemble those of their own columns is the highest."""
+    near = {v: [1 - (-(cut.part + n) * counts[v] // _PARTS) for n in (-1, 1)] for v, cut in cuts.items()}
+
+    def first_rows(batches: Batches) -> Batches:
+        sums, best, first = dict.fromkeys(cuts, 0.0), dict.fromkeys(cuts, -1.0), dict[Version, Any]()
+        for run in (run for batch in batches for run in runs_of(batch, _VERSION)):
+            version = run["table"][0].as_py(), run["table_version"][0].as_py()
+            low, high = near.get(version, (0, 0))
+            number = np.asarray(run["row"])
+            run = run.filter(pa.array((low <= number) & (number < high)))
+            if len(run):
+                costs = _costs(cuts[version], Pairs(run["image"]))
+                before = sums[version] + np.cumsum(costs) - costs
+                at = int(before.argmax())
+                if before[at] > best[version]:
+                    best[version], first[version] = before[at], run.select(_FIRSTS.names).slice(at, 1).to_pylist()[0]
+                sums[version] += costs.sum()
+        yield pa.RecordBatch.from_pylist(list(first.values()), _FIRSTS)
+
+    found: list[dict[str, Any]] = rows.by_key(_VERSION, ["row"], first_rows, _FIRSTS).table().to_pylist()
+    return sorted(found, key=itemgetter(*_VERSION))
 
 
-def _located(rows: Rows, cuts: Mapping[Version, Misaligned], ranges: dict[Version, tuple[int, int, int]]) -> list[Any]:
-    """The cuts with their first row: the best split of the rows around them, which are ``ranges``."""
-    ranges = {version: ranges[version] for version in cuts}
-    while wide := {version: range_of for version, range_of in ranges.items() if range_of[0] < range_of[1]}:
-        for version, parts in _parts(_within(rows, wide), wide).items():
-            low, high, count = wide[version]
-            at = _parting(cuts[version], parts, count)
-            is_row = count == high - low + 1
-            ranges[version] = (low + at, low + at, 1) if is_row else _around(at, wide[version])
-    for row in _within(rows, ranges).select([*_IMAGES.names[:-1], "row"]).table().to_pylist():
-        cut = cuts[row["table"], row["table_version"]]
-        cut.first, cut.changes = row, cut.changes - row["row"] + 1
-    return list(cuts.values())
-
-
-def _within(rows: Rows, ranges: Ranges) -> Rows:
-    """The rows of some ranges."""
-
-    def is_near(batch: pa.RecordBatch) -> pa.Array:
-        low, high, _ = _ranges_of(batch, ranges, (1, 0, 1))
-        number = np.asarray(batch["row"])
-        return pa.array((low <= number) & (number <= high))
-
-    return rows.where(is_near)
-
-
-def _parting(cut: Misaligned, parts: Mapping[str, Sums], count: int) -> int:
-    """The first part of which the values resemble those of the other columns: the one before which the sum of how much
-    more they resemble those of their own column is the highest."""
-    costs = np.zeros(count)
-    for column, other in cut.columns:
-        if column in parts:
-            sums = parts[column]
-            own, of_other = (np.nan_to_num(distances(np.array(cut.before[n]), sums, 1)) for n in (column, other))
-            costs += (of_other - own) * (sums[:, 0] - sums[:, 1])
-    running = np.cumsum(costs)
-    return min(int(running.argmax()) + 1, count - 1) if running.max() > 0 else 0
+def _costs(cut: _Cut, image: Pairs) -> Sums:
+    """How much more the values of each row resemble those of their own columns than those of the others."""
+    costs = np.zeros(image.count)
+    for (column, _), own, other in zip(cut.columns, cut.own, cut.other, strict=True):
+        _, values = image.of_column(column)
+        sums = np.stack([np.asarray(measure) for measure in measures(values).values()], -1)
+        costs += np.nan_to_num(distances(other, sums, 1)) - np.nan_to_num(distances(own, sums, 1))
+    return costs

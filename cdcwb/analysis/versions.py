@@ -1,7 +1,7 @@
 """Differences between two versions of a table, and whether a reader of one can read rows of the other.
 
-This module does not use Spark: versions are rows of :data:`cdcwb.model.TABLE_VERSIONS`. Evidence from rows (that a
-column was renamed) is passed as an argument.
+Versions are the columns of rows of :data:`cdcwb.model.TABLE_VERSIONS`. Evidence that a column was renamed is passed as
+an argument.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from cdcwb.model import Severity
@@ -87,81 +88,77 @@ class Compatibility:
 
 
 _SIZES: Final = ("length", "precision", "scale")
-_SIDE: Final = 8  # columns removed from one gap, and added to it, of which every pair is a candidate
+_SIDE: Final = 8  # columns between two retained ones of which every pair is a candidate
 
 
 def candidates(old: Sequence[Column], new: Sequence[Column]) -> list[tuple[str, str]]:
-    """Pairs of a removed and an added column that may be one renamed column: in the same gap between retained columns,
-    and of the same type. If many were removed from one gap, only the pairs at the same distance from its begin or its
-    end."""
-    removed, added = _apart(old, new)
-    retained = {column["name"] for column in old} & {column["name"] for column in new}
-    new_gaps = _gaps(new, retained)
+    """Pairs of a removed and an added column that may be one renamed column: after the same retained column, and of
+    the same type. Of many, only those in the same order."""
+    before, after = _by_name(old), _by_name(new)
+    gaps = [_gaps(names, before.keys() & after.keys()) for names in (before, after)]
     pairs = []
-    for number, names in _gaps(old, retained).items():
-        additions = new_gaps.get(number, [])
-        few = len(names) <= _SIDE and len(additions) <= _SIDE
-        for at, name in enumerate(names):
-            places = range(len(additions)) if few else sorted({at, len(additions) - len(names) + at})
-            near = [additions[number] for number in places if 0 <= number < len(additions)]
-            pairs += [(name, other) for other in near if _type_of(removed[name]) == _type_of(added[other])]
-    return pairs
+    for gap, removed in gaps[0].items():
+        added = gaps[1].get(gap, [])
+        few = max(len(removed), len(added)) <= _SIDE
+        pairs += [(n, other) for n in removed for other in added] if few else list(zip(removed, added, strict=False))
+    return [pair for pair in pairs if _type_of(before[pair[0]]) == _type_of(after[pair[1]])]
 
 
-def _gaps(columns: Sequence[Column], retained: set[str]) -> dict[tuple[str | None, str | None], list[str]]:
-    """The columns that are not retained, by the retained columns on either side."""
-    gaps: dict[tuple[str | None, str | None], list[str]] = {}
-    before: str | None = None
-    gap: list[str] = []
-    for name in (*(column["name"] for column in columns), None):
-        if name is not None and name not in retained:
-            gap.append(name)
-            continue
-        if gap:
-            gaps[before, name] = gap
-        before, gap = name, []
+def _gaps(names: Iterable[str], retained: Iterable[str]) -> dict[str, list[str]]:
+    """The columns that are not retained, by the retained column before them."""
+    gaps: dict[str, list[str]] = {}
+    last = ""
+    for is_retained, run in groupby(names, {*retained}.__contains__):
+        columns = list(run)
+        if is_retained:
+            last = columns[-1]
+        else:
+            gaps[last] = columns
     return gaps
+
+
+def _by_name(columns: Iterable[Column]) -> dict[str, Column]:
+    return {str(column["name"]): column for column in columns}
+
+
+def _type_of(column: Column) -> tuple[Any, ...]:
+    return (column.get("type"), *(column.get(size) for size in _SIZES))
+
+
+def _pairs(
+    old: Iterable[Column], new: Iterable[Column], former: Mapping[str, str]
+) -> list[tuple[Column | None, Column | None]]:
+    """The columns of two versions: new ones in their order, each with the old column that it continues, then dropped
+    ones. ``former`` maps new names to old ones."""
+    before = _by_name(old)
+    pairs = [(before.pop(former.get(name, name), None), column) for name, column in _by_name(new).items()]
+    return [*pairs, *((column, None) for column in before.values())]
 
 
 def differences(old: Sequence[Column], new: Sequence[Column], continuing: Continuing | None = None) -> list[Difference]:
     """The differences: columns in their new order, then dropped ones, then those of the table. Only ``continuing``
     columns are renamed, each once."""
-    removed, added = _apart(old, new)
-    renamed: dict[str, tuple[str, str]] = {}
-    taken: set[str] = set()
-    for (name, other), why in (continuing or {}).items():
-        if name in removed and other in added and name not in taken and other not in renamed:
-            renamed[other] = (name, why)
-            taken.add(name)
-    former = {other: name for other, (name, _) in renamed.items()}
-    by_name = {column["name"]: column for column in old}
+    before, after = _by_name(old), _by_name(new)
+    renamed: dict[str, str] = {}
+    for name, other in continuing or ():
+        is_free = other not in renamed and name not in renamed.values()
+        if is_free and name in before.keys() - after.keys() and other in after.keys() - before.keys():
+            renamed[other] = name
     result: list[Difference] = []
-    for column in new:
-        name = column["name"]
-        if name in renamed:
-            before, why = renamed[name]
-            result.append(Difference(Rule.RENAMED, Severity.WARNING, name, before, name, why))
-        elif name in added:
-            nullable = column.get("nullable")
-            severity = Severity.WARNING if nullable is False else Severity.INFO
-            result.append(Difference(Rule.ADDED, severity, name, None, described(column), "not among the old columns"))
-            continue
-        result += _changed(by_name[former.get(name, name)], column)
-    for name, column in removed.items():
-        if name not in taken:
+    for was, now in _pairs(old, new, renamed):
+        if was is None and now is not None:
+            severity = Severity.WARNING if now.get("nullable") is False else Severity.INFO
+            why = "not among the old columns"
+            result.append(Difference(Rule.ADDED, severity, now["name"], None, described(now), why))
+        elif was is not None and now is None:
             why = "not among the new columns"
-            result.append(Difference(Rule.DROPPED, Severity.WARNING, name, described(column), None, why))
-    return result + _of_table(old, new, former)
-
-
-def _apart(old: Sequence[Column], new: Sequence[Column]) -> tuple[dict[str, Column], dict[str, Column]]:
-    """The removed columns, and the added ones, by name."""
-    before, after = {column["name"]: column for column in old}, {column["name"]: column for column in new}
-    return {n: c for n, c in before.items() if n not in after}, {n: c for n, c in after.items() if n not in before}
-
-
-def _type_of(column: Column) -> tuple[Any, ...]:
-    return (column.get("type"), *(column.get(size) for size in _SIZES))
+            result.append(Difference(Rule.DROPPED, Severity.WARNING, was["name"], described(was), None, why))
+        elif was is not None and now is not None:
+            names = (was["name"], now["name"])
+            if continuing and names[0] != names[1]:
+                result.append(Difference(Rule.RENAMED, Severity.WARNING, names[1], *names, continuing[names]))
+            result += _changed(was, now)
+    return result + _of_table(old, new, renamed)
 
 
 def described(column: Column) -> str:
@@ -176,37 +173,37 @@ def described(column: Column) -> str:
     return text if column.get("nullable") is not False else f"{text}, not null"
 
 
+_SIZED: Final = re.compile(r"\([0-9, ]*\)")
+"""The sizes in a type, which are compared separately."""
+
+
 def _changed(old: Column, new: Column) -> list[Difference]:
-    """The differences between two definitions of a column."""
+    """The differences between two definitions of a column; what one of them does not give is none."""
     name, both = new["name"], (described(old), described(new))
-    types = [column.get("type") for column in (old, new)]
-    changed, kinds = [], [_SIZED.sub("", str(kind)).strip().casefold() for kind in types]
-    sizes = [size for size in _SIZES if _differ(old.get(size), new.get(size))]
-    if None not in types and kinds[0] != kinds[1]:
+    changed, types = [], [str(column.get("type") or "") for column in (old, new)]
+    kinds = [_SIZED.sub("", kind).strip().casefold() for kind in types]
+    sizes = [size for size in _SIZES if _differ(old, new, size)]
+    if all(types) and kinds[0] != kinds[1]:
         before, after = avro_type(old), avro_type(new)
         why = holds(after, before) if before is not None and after is not None else "a type that has no mapping"
         severity = Severity.INFO if why is None else Severity.ERROR
         changed.append(Difference(Rule.RETYPED, severity, name, *both, why or "every old value is one of the new type"))
-    elif sizes or (None not in types and types[0] != types[1]):
+    elif sizes or (all(types) and types[0] != types[1]):
         narrower = [size for size in sizes if new[size] < old[size] or size == "scale"]
         why = f"{joined(narrower)} no longer the same" if narrower else "wider than before"
         severity = Severity.WARNING if narrower or not sizes else Severity.INFO
         why = why if sizes else "its size, as the type gives it"
         changed.append(Difference(Rule.RESIZED, severity, name, *both, why))
-    if _differ(old.get("nullable"), new.get("nullable")):
+    if _differ(old, new, "nullable"):
         severity = Severity.INFO if new["nullable"] else Severity.WARNING
         was, now = ("may be NULL" if column["nullable"] else "never NULL" for column in (old, new))
         changed.append(Difference(Rule.NULLABILITY, severity, name, was, now, "by the two versions"))
     return changed
 
 
-_SIZED: Final = re.compile(r"\([0-9, ]*\)")
-"""The sizes in a type, which are compared separately."""
-
-
-def _differ(old: Any, new: Any) -> bool:
-    """Whether both values are known and differ."""
-    return old is not None and new is not None and old != new
+def _differ(old: Column, new: Column, fact: str) -> bool:
+    """Whether both columns give a fact and it differs."""
+    return None not in (old.get(fact), new.get(fact)) and old[fact] != new[fact]
 
 
 def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str]) -> list[Difference]:
@@ -225,11 +222,10 @@ def _of_table(old: Sequence[Column], new: Sequence[Column], former: Mapping[str,
 def _order(
     old: Sequence[Column], new: Sequence[Column], former: Mapping[str, str]
 ) -> tuple[list[str], list[str], list[str]]:
-    """The columns that both have, by their old names, in the order of each, and those with another ordinal among them;
-    a name that a version has twice counts once."""
-    before = dict.fromkeys(column["name"] for column in old)
-    after = dict.fromkeys(former.get(column["name"], column["name"]) for column in new)
-    stay, now = [name for name in before if name in after], [name for name in after if name in before]
+    """The columns that both have, by their old names, in the order of each, and those with another ordinal among
+    them."""
+    before, after = list(_by_name(old)), [former.get(name, name) for name in _by_name(new)]
+    stay, now = [name for name in before if name in {*after}], [name for name in after if name in {*before}]
     return stay, now, [name for name, other in zip(stay, now, strict=True) if name != other]
 
 
@@ -247,32 +243,33 @@ def compatibility(
     default. ``former`` maps new names to old ones, which a reader of the new version knows as aliases. A reader of the
     old version does not know the new name, so it misses the column.
     """
-    before: dict[str, Column] = {str(column["name"]): column for column in old}
-    after: dict[str, Column] = {str(column["name"]): column for column in new}
-    known = {(former or {}).get(name, name): column for name, column in after.items()}
-    return Compatibility(_obstacles(known, before), _obstacles(before, after))
+    backward = [why for writer, reader in _pairs(old, new, former or {}) for why in _obstacles(reader, writer)]
+    return Compatibility(
+        backward, [why for writer, reader in _pairs(new, old, {}) for why in _obstacles(reader, writer)]
+    )
 
 
-def _obstacles(reader: Mapping[str, Column], writer: Mapping[str, Column]) -> list[str]:
-    obstacles = []
-    for name, column in reader.items():
-        label, other = column["name"], writer.get(name)
-        if other is None:
-            if column.get("nullable") is False:
-                obstacles.append(f"{label}: the reader's column has no default, and the writer has no such column")
-            continue
-        read, written = avro_type(column), avro_type(other)
-        if read is not None and written is not None:
-            why = reads(read, written)
-        else:
-            is_same = read is written and column.get("type") == other.get("type")
-            both = f"{other.get('type')} and {column.get('type')}"
-            why = None if is_same else f"{both} are not both types that have a mapping"
-        if why is not None:
-            obstacles.append(f"{label}: {why}")
-        if column.get("nullable") is False and other.get("nullable") is not False:
-            obstacles.append(f"{label}: the writer may have written NULL, which the reader does not allow")
-    return obstacles
+def _obstacles(reader: Column | None, writer: Column | None) -> Iterator[str]:
+    """Why a reader's column cannot be read from that of a writer."""
+    if reader is None:
+        return
+    name, has_default = reader["name"], reader.get("nullable") is not False
+    if writer is None:
+        if not has_default:
+            yield f"{name}: the reader's column has no default, and the writer has no such column"
+        return
+    read, written = avro_type(reader), avro_type(writer)
+    if read is not None and written is not None:
+        why = reads(read, written)
+    else:
+        is_same = read is written and reader.get("type") == writer.get("type")
+        why = (
+            None if is_same else f"{writer.get('type')} and {reader.get('type')} are not both types that have a mapping"
+        )
+    if why is not None:
+        yield f"{name}: {why}"
+    if not has_default and writer.get("nullable") is not False:
+        yield f"{name}: the writer may have written NULL, which the reader does not allow"
 
 
 def former_names(changed: Iterable[Difference]) -> dict[str, str]:
@@ -283,40 +280,26 @@ def former_names(changed: Iterable[Difference]) -> dict[str, str]:
 def side_by_side(
     old: Sequence[Column], new: Sequence[Column], changed: Sequence[Difference]
 ) -> Iterator[dict[str, Any]]:
-    """Two versions column by column, in the new order, each dropped column after its old predecessor: ``place``,
-    ``name`` and ``kind`` (type, size, NULL) before as ``old_…`` and after as ``new_…``, None without such a column, and
-    ``differs``: the difference in words, empty without one."""
+    """Two versions column by column, in the new order, dropped columns last: ``place``, ``name`` and ``kind`` (type,
+    size, NULL) before as ``old_…`` and after as ``new_…``, None without such a column, and ``differs``: the difference
+    in words, empty without one."""
     former = former_names(changed)
-    before = {str(column["name"]): (number, column) for number, column in enumerate(old, 1)}
-    after = [(former.get(str(column["name"]), str(column["name"])), column) for column in new]
-    stays, last = {name for name, _ in after}, ""
-    dropped: dict[str, list[str]] = defaultdict(list)
-    for name in before:
-        last = name if name in stays else last
-        dropped[last] += [] if name in stays else [name]
     differs: dict[str | None, list[str]] = defaultdict(list)
     for difference in changed:
         differs[difference.column].append(difference.rule.heading.removeprefix("column "))
     _, _, moved = _order(old, new, former)
-    keys = [{name: number for number, name in enumerate(key)} for key in (_key(old, {}), _key(new, former))]
-
-    def gone(name: str) -> Iterator[dict[str, Any]]:
-        return (_pair(before[other], (None, {}), differs[other]) for other in dropped.pop(name, ()))
-
-    yield from gone("")
-    for number, (name, column) in enumerate(after, 1):
-        words = [*differs[str(column["name"])], *["place"] * (name in moved)]
-        words += ["key"] * (all(keys) and keys[0].get(name) != keys[1].get(name))
-        yield _pair(before.get(name, (None, {})), (number, column), words)
-        yield from gone(name)
-
-
-def _pair(old: tuple[int | None, Column], new: tuple[int | None, Column], differs: Sequence[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for side, (number, column) in (("old", old), ("new", new)):
-        kind = None if number is None else described(column)
-        row |= {f"{side}_place": number, f"{side}_name": column.get("name"), f"{side}_kind": kind}
-    return row | {"differs": ", ".join(differs)}
+    keys = [_key(old, {}), _key(new, former)]
+    ordinals = [{name: number for number, name in enumerate(_by_name(side), 1)} for side in (old, new)]
+    for both in _pairs(old, new, former):
+        names = [None if column is None else str(column["name"]) for column in both]
+        places = [(key.index(names[0]) if names[0] in key else None) for key in keys]
+        row: dict[str, Any] = {}
+        for side, name, column, ordinal in zip(("old", "new"), names, both, ordinals, strict=True):
+            kind = None if column is None else described(column)
+            row |= {f"{side}_place": ordinal.get(name or ""), f"{side}_name": name, f"{side}_kind": kind}
+        words = [*differs[names[1] or names[0]], *["place"] * (names[0] in moved)]
+        words += ["key"] * (all(keys) and None not in names and places[0] != places[1])
+        yield row | {"differs": ", ".join(words)}
 
 
 # --- avro types -------------------------------------------------------------------------------------------------------

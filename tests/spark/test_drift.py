@@ -104,7 +104,7 @@ def test_a_version_that_comes_back_is_in_force_twice(spark: SparkSession, tmp_pa
     rows = [row(n, {0: 1, 1: 2, 2: 1, 3: 3}[n // 10]) for n in range(40)]
     known = [version(T, 1, ["id", "a"]), version(T, 2, ["id", "a", "b"]), version(T, 3, ["id", "a", "c"])]
     told = drift(made_of(spark, tmp_path, rows, known))
-    assert [(one.version.number, one.changes, one.again) for one in told.stretches] == [
+    assert [(one.version.number, one.changes, one.again) for one in told.periods] == [
         *((1, 10, False), (2, 10, False), (1, 10, True), (3, 10, False)),
     ]
     assert sorted((one.first_position or "", one.rule, one.column) for one in told.findings) == [
@@ -129,7 +129,7 @@ def test_late_rows_of_an_older_version_do_not_bring_it_back(spark: SparkSession,
     """A, B, one row of A, B."""
     rows = [row(n, 1 if n < 10 or n == 15 else 2) for n in range(30)]
     told = drift(made_of(spark, tmp_path, rows, [version(T, 1, ["id"]), version(T, 2, ["id", "b"])]))
-    assert [(one.version.number, one.changes, one.last_position) for one in told.stretches] == [
+    assert [(one.version.number, one.changes, one.last_position) for one in told.periods] == [
         *((1, 11, f"{15:016X}"), (2, 19, f"{29:016X}")),
     ]
     assert told.mixed == [(T, 1)]

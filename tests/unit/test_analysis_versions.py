@@ -210,9 +210,9 @@ def test_two_versions_side_by_side_name_what_differs_in_each_column() -> None:
         (1, "id", 1, "id", ""),
         (5, "z", 2, "z", "place"),
         (3, "b", 3, "c", "renamed, resized"),
-        (4, "gone", None, None, "dropped"),
         (2, "a", 4, "a", "retyped, place"),
         (None, None, 5, "more", "added"),
+        (4, "gone", None, None, "dropped"),
     ]
     assert (rows[2]["old_kind"], rows[2]["new_kind"]) == ("STRING, 5 bytes", "STRING, 9 bytes")
 

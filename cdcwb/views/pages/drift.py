@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from cdcwb import charts
 from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
-from cdcwb.analysis.profiles import values
 from cdcwb.analysis.versions import side_by_side
 from cdcwb.report.answer import Answer, headings
 from cdcwb.views.pages.page import Page, panel
@@ -45,12 +44,12 @@ class Drift(Page):
         super().__init__(opened)
         self.drift = drift(self.capture)
         named, self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
-        self.values = values(self.capture)
-        self.reported = ask.all_findings(self.drift, self.values)
+        self.values = self.drift.values
+        self.reported = self.drift.findings
         self.wrong = ask.misaligned_rows(self.values.misaligned)
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
-            self.steps = steps_between(self.capture, *self.pair, self.drift.statements)
+            self.steps = steps_between(self.capture, self.drift, *self.pair)
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
