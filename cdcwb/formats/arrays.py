@@ -36,11 +36,13 @@ __all__ = [
     "from_matrix",
     "gather",
     "hex_digits",
+    "hex_text",
     "integers",
     "interleaved",
     "labels",
     "lookup",
     "maps_of",
+    "packed",
     "slices",
     "small_numbers",
     "text_array",
@@ -157,6 +159,25 @@ def hex_digits(matrix: Bytes, *, upper: bool = False) -> Bytes:
     """Each row of bytes as twice as many hexadecimal digits."""
     pairs: Bytes = (_HEX_UPPER if upper else _HEX_LOWER)[matrix].view(np.uint8)
     return pairs
+
+
+def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
+    """Bytes as hexadecimal digits; null stays null."""
+    values = packed(values.cast(pa.binary()))
+    content, edges = content_of(values)
+    digits = hex_digits(content.reshape(1, -1), upper=upper) if len(content) else content
+    offsets = pa.py_buffer((edges * 2).astype(np.int32))
+    buffers = [values.buffers()[0], offsets, pa.py_buffer(np.ascontiguousarray(digits))]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def packed(array: pa.Array) -> pa.Array:
+    """The same array, one of binary or text with offsets that begin at 0: Arrow 18 sends others with the wrong
+    bytes."""
+    has_offsets = pa.types.is_binary(array.type) or pa.types.is_string(array.type)
+    offsets = array.buffers()[1] if len(array) and has_offsets else None
+    is_late = array.offset or (offsets is not None and np.frombuffer(offsets, np.int32, 1)[0])
+    return array.take(pa.array(np.arange(len(array)))) if is_late else array
 
 
 def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:

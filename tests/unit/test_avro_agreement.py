@@ -81,10 +81,11 @@ def decimals(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def schemas(draw: st.DrawFn, depth: int = 3, names: Any = None, blank: bool = True) -> Any:
-    """A schema; ``blank``: it may be one whose values take no bytes."""
+def schemas(draw: st.DrawFn, depth: int = 3, names: Any = None, blank: bool = True, logical: bool = True) -> Any:
+    """A schema; ``blank``: it may be one whose values take no bytes; ``logical``: with logical types, which arrays,
+    maps and unions of several types do not show."""
     names = names or count()
-    kinds = ["primitive", "primitive", "logical", "decimal", "enum", "fixed", "fixed decimal"]
+    kinds = ["primitive", "primitive", "enum", "fixed", *(["logical", "decimal", "fixed decimal"] if logical else [])]
     if depth:
         kinds += ["nullable", "nullable", "nullable", "record", "union", "array", "map"]
     kind = draw(st.sampled_from(kinds))
@@ -106,7 +107,9 @@ def schemas(draw: st.DrawFn, depth: int = 3, names: Any = None, blank: bool = Tr
         made = {"type": "fixed", "name": name, "size": size, "logicalType": "decimal"}
         return made | {"precision": precision, "scale": draw(st.integers(0, precision))}
     if kind == "nullable":
-        inner = draw(schemas(depth - 1, names).filter(lambda one: one != "null" and not isinstance(one, list)))
+        inner = draw(
+            schemas(depth - 1, names, True, logical).filter(lambda one: one != "null" and not isinstance(one, list))
+        )
         return ["null", inner] if draw(st.booleans()) else [inner, "null"]
     if kind == "union":
         members = draw(
@@ -116,10 +119,10 @@ def schemas(draw: st.DrawFn, depth: int = 3, names: Any = None, blank: bool = Tr
             members.append(draw(named(depth - 1, names)))
         return draw(st.permutations(members))
     if kind == "array":
-        return {"type": "array", "items": draw(schemas(depth - 1, names, False))}
+        return {"type": "array", "items": draw(schemas(depth - 1, names, False, False))}
     if kind == "map":
-        return {"type": "map", "values": draw(schemas(depth - 1, names))}
-    return draw(records(depth - 1, names, least=not blank))
+        return {"type": "map", "values": draw(schemas(depth - 1, names, True, False))}
+    return draw(records(depth - 1, names, not blank, logical))
 
 
 @st.composite
@@ -131,13 +134,13 @@ def named(draw: st.DrawFn, depth: int, names: Any) -> Any:
         return {"type": "enum", "name": name, "symbols": [f"{name}_A", f"{name}_B"]}
     if kind == "fixed":
         return {"type": "fixed", "name": name, "size": 3 + int(name[1:])}
-    return draw(records(depth, names))
+    return draw(records(depth, names, 0, False))
 
 
 @st.composite
-def records(draw: st.DrawFn, depth: int, names: Any, least: int = 0) -> Any:
+def records(draw: st.DrawFn, depth: int, names: Any, least: int = 0, logical: bool = True) -> Any:
     name = f"R{next(names)}"
-    inner = draw(st.lists(schemas(depth, names, not least), min_size=least, max_size=5))
+    inner = draw(st.lists(schemas(depth, names, not least, logical), min_size=least, max_size=5))
     return {"type": "record", "name": name, "fields": [{"name": f"{name}_{n}", "type": t} for n, t in enumerate(inner)]}
 
 
@@ -192,10 +195,7 @@ def same(schema: Any, found: Any, expected: Any) -> bool:
         if expected is None or found is None:
             return found is expected
         others = [member for member in schema if member != "null"]
-        if len(others) == 1:
-            return same(others[0], found, expected)
-        there = [(member, one) for member, one in zip(others, found.values(), strict=True) if one is not None]
-        return len(there) == 1 and same(*there[0], expected)
+        return same(others[0], found, expected) if len(others) == 1 else isinstance(found, str)
     kind = schema if isinstance(schema, str) else schema["type"]
     if kind in ("float", "double"):
         return repr(found) == repr(expected)
@@ -204,15 +204,20 @@ def same(schema: Any, found: Any, expected: Any) -> bool:
         return list(found) == list(expected) == list(inner) and all(
             same(inner[name], found[name], expected[name]) for name in inner
         )
-    if kind == "array":
-        return len(found) == len(expected) and all(map(same, [schema["items"]] * len(found), found, expected))
-    if kind == "map":
-        return [key for key, _ in found] == list(expected) and all(
-            same(schema["values"], one, expected[key]) for key, one in found
-        )
+    if kind in ("array", "map"):
+        return found.startswith("[" if kind == "array" else "{") and same_items(json.loads(found), expected)
     if isinstance(expected, UUID):
         return UUID(found) == expected
     return type(found) is type(expected) and found == expected
+
+
+def same_items(found: Any, expected: Any) -> bool:
+    """Has what the text of an array or map holds the shape of what fastavro read? Texts are compared elsewhere."""
+    if isinstance(expected, dict):
+        return list(found) == list(expected) and all(same_items(found[name], expected[name]) for name in expected)
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same_items, found, expected))
+    return (found is None) == (expected is None) and (found == expected or not isinstance(expected, str))
 
 
 def decoded(schema: Schema, given: list[bytes], fields: tuple[str, ...] | None = None) -> Any:
@@ -339,7 +344,7 @@ def test_damaged_values_are_found_and_disturb_no_other(
     found = decoded(schema, given_values)
     rows = found.column.to_pylist()
     for row, (value, is_good) in enumerate(mixed):
-        troubles = Decoder(schema).troubles(value)
+        troubles = found.troubles.get(row, [])
         assert bool(found.ok[row]) == (not troubles), (row, value.hex(), troubles)
         assert bool(found.reason(row)) == bool(troubles)
         if is_good:
@@ -369,7 +374,7 @@ def test_passing_over_damaged_fields_is_the_same_fast_and_slow(
     found = decoded(schema, given_values, wanted)
     whole = decoded(schema, given_values)
     for row, value in enumerate(given_values):
-        troubles = Decoder(schema, wanted).troubles(value)
+        troubles = found.troubles.get(row, [])
         assert bool(found.ok[row]) == (not troubles), (value.hex(), troubles)
         if whole.ok[row]:
             expected = whole.column[row].as_py()
@@ -397,7 +402,8 @@ def test_every_byte_of_any_value_is_in_one_leaf(capture: tuple[Any, Schema, list
         else:
             assert sum(child.length for child in one.children) == one.length
     assert at == len(value)
-    assert any(one.problem for one in found.walk()) == bool(Decoder(schema).troubles(value, start))
+    is_ok = bool(Decoder(schema).decode(pa.array([value]), np.array([start])).ok[0])
+    assert any(one.problem for one in found.walk()) != is_ok
 
 
 @given(captures())
@@ -407,10 +413,13 @@ def test_the_tree_shows_the_texts_of_the_columns(capture: tuple[Any, Schema, lis
     column = decoded(schema, given_values).column
     for row, value in enumerate(given_values):
         tree = anatomy(schema, value)
-        assert [child.name for child in tree.children] == list(schema.fields)
-        for child, one in zip(tree.children, made["fields"], strict=True):
+        children = {child.name: child for child in tree.children}
+        assert list(children) == [name for name in schema.fields if name in children]
+        for one in made["fields"]:
+            if one["name"] not in children:  # it has no bytes
+                continue
+            child = children[one["name"]]
             text = to_text(column.field(one["name"]))[row].as_py()
             kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
-            nested_kinds = {"record", "array", "map"}
-            if not any(isinstance(kind, dict) and kind["type"] in nested_kinds for kind in kinds):
+            if not any(isinstance(kind, dict) and kind["type"] == "record" for kind in kinds):
                 assert child.value == text

@@ -17,7 +17,7 @@ import pytest
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
-from cdcwb.formats.containers.avro_tree import MOST_BLANK, MOST_NESTED, anatomy
+from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem
@@ -29,11 +29,6 @@ ENUM = {"type": "enum", "name": "operation", "symbols": ["INSERT", "UPDATE", "DE
 PAIR = {"type": "record", "name": "Pair", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]}
 INTS = {"type": "array", "items": "int"}
 MAP = {"type": "map", "values": "long"}
-NODE = {
-    "type": "record",
-    "name": "Node",
-    "fields": [{"name": "v", "type": "int"}, {"name": "next", "type": ["null", "Node"]}],
-}
 
 
 def logical(kind: str, name: str) -> dict[str, Any]:
@@ -130,24 +125,36 @@ VALUES: list[tuple[Any, str, Any, str | None]] = [
     (["int", "null"], "02", None, None),
     (["null", "int"], "820006", 3, "3"),  # an index of two bytes
     (["null", "int", "string"], "00", None, None),
-    (["null", "int", "string"], "0206", {"member0": 3, "member1": None}, "3"),
-    (["null", "int", "string"], "040278", {"member0": None, "member1": "x"}, "x"),
+    (["null", "int", "string"], "0206", "3", "3"),
+    (["null", "int", "string"], "040278", "x", "x"),
     (["string"], "000278", "x", "x"),
     (PAIR, "020278", {"a": 1, "b": "x"}, '{"a":"1","b":"x"}'),
     (["null", PAIR], "02020222", {"a": 1, "b": '"'}, '{"a":"1","b":"\\""}'),
     ({"type": "record", "name": "None", "fields": []}, "", {}, "{}"),
-    (INTS, "00", [], "[]"),
-    (INTS, "04020400", [1, 2], '["1","2"]'),
-    (INTS, "02020204 00".replace(" ", ""), [1, 2], '["1","2"]'),  # two blocks
-    (INTS, "0304020400", [1, 2], '["1","2"]'),  # count -2, 2 bytes
-    ({"type": "array", "items": "null"}, "0600", [None] * 3, "[null,null,null]"),
-    ({"type": "array", "items": INTS}, "04020200 0000".replace(" ", ""), [[1], []], '[["1"],[]]'),
-    (MAP, "00", [], "{}"),
-    (MAP, "0202610200", [("a", 1)], '{"a":"1"}'),
-    (MAP, "0402610202620400", [("a", 1), ("b", 2)], '{"a":"1","b":"2"}'),
-    (MAP, "0402610202610400", [("a", 2)], '{"a":"2"}'),  # the last of a key counts
-    (NODE, "0200", {"v": 1, "next": None}, '{"v":"1","next":null}'),
-    (NODE, "0202040206 00".replace(" ", ""), {"v": 1, "next": '{"v":"2","next":{"v":"3","next":null}}'}, None),
+    *(
+        (kind, raw, text, text)
+        for kind, raw, text in (
+            (INTS, "00", "[]"),
+            (INTS, "04020400", '["1","2"]'),
+            (INTS, "0202020400", '["1","2"]'),  # two blocks
+            (INTS, "0304020400", '["1","2"]'),  # count -2, 2 bytes
+            ({"type": "array", "items": INTS}, "040202000000", '[["1"],[]]'),
+            ({"type": "array", "items": PAIR}, "0202027800", '[{"a":"1","b":"x"}]'),
+            (
+                {"type": "array", "items": ["null", "double", "bytes"]},
+                "080402ff0002000000000000f03f040000",
+                '["ff",null,"1.0",""]',
+            ),
+            ({"type": "array", "items": ENUM}, "020400", '["DELETE"]'),
+            ({"type": "array", "items": "boolean"}, "02010" + "0", '["true"]'),
+            (MAP, "00", "{}"),
+            (MAP, "0202610200", '{"a":"1"}'),
+            (MAP, "0402610202620400", '{"a":"1","b":"2"}'),
+            (MAP, "0402610202610400", '{"a":"2"}'),  # the last of a key counts
+            (["null", MAP], "0200", "{}"),
+        )
+    ),
+    (["null", MAP], "00", None, None),
 ]
 
 
@@ -164,35 +171,37 @@ def test_bytes_mean_exactly_this_value(kind: Any, raw: str, value: Any, text: st
     else:
         assert shown == [value] * 3
     assert text is None or to_text(column).to_pylist() == [text] * 3
-    (tree,) = anatomy(schema, data).children
-    assert tree.problem is None
-    if tree.value is not None:
-        assert tree.value == to_text(column)[0].as_py()
+    trees = anatomy(schema, data).children
+    assert trees or not data
+    for tree in trees:
+        assert tree.problem is None
+        if tree.value is not None:
+            assert tree.value == to_text(column)[0].as_py()
 
 
 BAD: list[tuple[Any, str, str, Problem]] = [
     ("boolean", "", "f: expected 1 byte of boolean, found 0, at byte 1", Problem.TRUNCATED),
-    ("boolean", "02", "f: expected a byte 0 or 1, found 2, at byte 1", Problem.VALUE),
-    ("int", "", "f: expected a value of type int, found the end of the value, at byte 1", Problem.TRUNCATED),
-    ("int", "8080", "f: expected a value of type int, found the end of the value, at byte 1", Problem.TRUNCATED),
-    ("int", "8080808010", "f: expected an int of 32 bits, found 2147483648, at byte 1", Problem.VALUE),
+    ("boolean", "02", "f: expected a byte 0 or 1, found 2", Problem.VALUE),
+    ("int", "", "f: expected int, found the end of the value, at byte 1", Problem.TRUNCATED),
+    ("int", "8080", "f: expected int, found the end of the value, at byte 1", Problem.TRUNCATED),
+    ("int", "8080808010", "f: expected an int of 32 bits, found 2147483648", Problem.VALUE),
     (
         "long",
         "ff" * 10 + "01",
-        "f: expected a value of type long, found a number of more than 10 bytes, at byte 1",
+        "f: expected long, found a number of more than 64 bits, at byte 1",
         Problem.MALFORMED,
     ),
     (
         "long",
         "ff" * 9 + "02",
-        "f: expected a value of type long, found a number of more than 64 bits, at byte 1",
+        "f: expected long, found a number of more than 64 bits, at byte 1",
         Problem.MALFORMED,
     ),
     ("float", "000000", "f: expected 4 bytes of float, found 3, at byte 1", Problem.TRUNCATED),
     ("string", "0461", "f: expected 2 bytes of string, found 1, at byte 1", Problem.TRUNCATED),
-    ("string", "03616263", "f: expected the length of string, found -2, at byte 1", Problem.MALFORMED),
-    ("string", "04c328", "f: expected UTF-8, found c328 at byte 0 of the text, at byte 2", Problem.CHARSET),
-    ("string", "06eda080", "f: expected UTF-8, found eda080 at byte 0 of the text, at byte 2", Problem.CHARSET),
+    ("string", "03616263", "f: expected string, found the number -2, at byte 1", Problem.MALFORMED),
+    ("string", "04c328", "f: expected UTF-8, found c328 at byte 0 of the text", Problem.CHARSET),
+    ("string", "06eda080", "f: expected UTF-8, found eda080 at byte 0 of the text", Problem.CHARSET),
     (
         "bytes",
         "feffffffffffffffff01",
@@ -202,7 +211,7 @@ BAD: list[tuple[Any, str, str, Problem]] = [
     (
         "bytes",
         "ffffffffffffffffff01",
-        "f: expected the length of bytes, found -9223372036854775808, at byte 1",
+        "f: expected bytes, found the number -9223372036854775808, at byte 1",
         Problem.MALFORMED,
     ),
     (
@@ -211,61 +220,58 @@ BAD: list[tuple[Any, str, str, Problem]] = [
         "f: expected 3 bytes of fixed F in 3 bytes, found 2, at byte 1",
         Problem.TRUNCATED,
     ),
-    (ENUM, "08", "f: expected the number of one of 4 symbols, from 0 on, found 4, at byte 1", Problem.VALUE),
-    (ENUM, "01", "f: expected the number of one of 4 symbols, from 0 on, found -1, at byte 1", Problem.VALUE),
+    (ENUM, "08", "f: expected the number of one of 4 symbols, from 0 on, found 4", Problem.VALUE),
+    (ENUM, "01", "f: expected the number of one of 4 symbols, from 0 on, found -1", Problem.VALUE),
     (
         DATE,
         "c282e602",
-        "f: expected a date of the years 1 to 9999 in days since 1970, found 2932897, at byte 1",
+        "f: expected a date of the years 1 to 9999 in days since 1970, found 2932897",
         Problem.TIME_RANGE,
     ),
     (
         logical("int", "time-millis"),
         "01",
-        "f: expected a time of day in milliseconds, found -1, at byte 1",
+        "f: expected a time of day in milliseconds, found -1",
         Problem.VALUE,
     ),
     (
         decimal(4, 2),
         "042710",
-        "f: expected an unscaled number of at most 4 digits, found 10000, at byte 2",
+        "f: expected an unscaled number of at most 4 digits, found 10000",
         Problem.VALUE,
     ),
     (
         decimal(20, 2),
         "12" + "7f" * 9,
-        f"f: expected an unscaled number of at most 20 digits, found {int('7f' * 9, 16)}, at byte 2",
+        f"f: expected an unscaled number of at most 20 digits, found {int('7f' * 9, 16)}",
         Problem.VALUE,
     ),
     (
         decimal(20, 2),
         "1280" + "00" * 8,
-        f"f: expected an unscaled number of at most 20 digits, found {-(1 << 71)}, at byte 2",
+        f"f: expected an unscaled number of at most 20 digits, found {-(1 << 71)}",
         Problem.VALUE,
     ),
     (
         ["null", "int"],
         "0406",
-        "f: expected the number of one of 2 types, from 0 on, found 2, at byte 1",
+        "f: expected union of null, int, found the number 2, at byte 1",
         Problem.MALFORMED,
     ),
     (
         ["null", "int"],
         "0106",
-        "f: expected the number of one of 2 types, from 0 on, found -1, at byte 1",
+        "f: expected union of null, int, found the number -1, at byte 1",
         Problem.MALFORMED,
     ),
+    (PAIR, "02", "f.b: expected string, found the end of the value, at byte 2", Problem.TRUNCATED),
+    (INTS, "0402", "f: expected array of int, found what cannot be read (it is cut off), at byte 1", Problem.TRUNCATED),
     (
-        ["int", "string", "null"],
-        "01",
-        "f: expected the number of one of 3 types, from 0 on, found -1, at byte 1",
-        Problem.MALFORMED,
+        MAP,
+        "020461",
+        "f: expected map of long, found what cannot be read (Expected 2 bytes, read 1), at byte 1",
+        Problem.TRUNCATED,
     ),
-    (PAIR, "02", "f.b: expected the length of string, found the end of the value, at byte 2", Problem.TRUNCATED),
-    (INTS, "0402", "f[1]: expected a value of type int, found the end of the value, at byte 3", Problem.TRUNCATED),
-    (INTS, "0306020400", "f: expected a block of 3 bytes, found 2 bytes, at byte 2", Problem.MALFORMED),
-    (MAP, "0202ff0200", "f: expected UTF-8, found ff at byte 0 of the text, at byte 3", Problem.CHARSET),
-    (MAP, "02026180", "f[a]: expected a value of type long, found the end of the value, at byte 4", Problem.TRUNCATED),
     ("null", "00", "the value: expected the end of the value, found 1 more byte, at byte 1", Problem.MALFORMED),
 ]
 
@@ -279,7 +285,7 @@ def test_bytes_that_are_no_value_are_named(kind: Any, raw: str, reason: str, cod
     assert found.ok.tolist() == [False] * 3
     assert found.column.null_count == 3
     assert [found.reason(row) for row in range(3)] == [reason] * 3
-    assert [trouble.code for trouble in found.troubles(1)] == [code]
+    assert [trouble.code for trouble in found.troubles[1]] == [code]
     tree = anatomy(schema, data)
     assert [leaf.problem for leaf in tree.walk() if leaf.problem and not leaf.children] in ([code], [])
     assert code in [one.problem for one in tree.walk()]
@@ -288,7 +294,7 @@ def test_bytes_that_are_no_value_are_named(kind: Any, raw: str, reason: str, cod
     else:
         with pytest.raises(TruncatedRecordError if code == Problem.TRUNCATED else MalformedRecordError) as caught:
             decode_one(schema, data)
-        assert f"{caught.value.message}, at byte {caught.value.offset}" == reason
+        assert caught.value.message == reason
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -328,7 +334,7 @@ def test_bytes_in_front_are_skipped_and_counted() -> None:
     found = Decoder(schema).decode(values, np.array([5, 0, 5, 5]))
     assert found.column.to_pylist() == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, None, None]
     assert found.reason(2) == "the value: expected 5 bytes at the beginning, found 3, at byte 0"
-    assert found.reason(3) == "b: expected the length of string, found the end of the value, at byte 6"
+    assert found.reason(3) == "b: expected string, found the end of the value, at byte 6"
     tree = anatomy(schema, values[0].as_py(), 5)
     assert [(child.name, child.offset, child.value) for child in tree.children] == [("a", 5, "1"), ("b", 6, "x")]
 
@@ -356,8 +362,8 @@ def test_wanted_fields_are_named_with_or_without_dots() -> None:
         assert found.column.type == Decoder(schema, names).root.arrow
     for name, said in {
         "dat": "no field 'dat'. There are: data, beforeData, with.dot, many.",
-        "data.c": "no field 'data.c'",
-        "many.a": "no field 'many.a'",
+        "data.c": "no field 'c'",
+        "many.a": "no field 'a'",
         "with.dot.x": "no field 'with.dot.x'",
     }.items():
         with pytest.raises(OptionError, match=said.replace(".", r"\.").replace("?", r"\?")):
@@ -372,48 +378,38 @@ def test_fields_that_are_not_wanted_need_not_be_right() -> None:
     assert found.column.to_pylist() == [{"c": 3}, None, None]
     assert [found.reason(row) for row in range(3)] == [
         "",
-        "c: expected a value of type int, found the end of the value, at byte 3",
-        "b: expected the length of string, found -3, at byte 1",
+        "c: expected int, found the end of the value, at byte 3",
+        "b: expected string, found the number -3, at byte 1",
     ]
 
 
 def test_the_tree_names_every_part() -> None:
-    fields = [{"name": "s", "type": ["null", "string"]}, {"name": "m", "type": MAP}, {"name": "n", "type": INTS}]
+    fields = [{"name": "s", "type": ["null", "string"]}, {"name": "m", "type": MAP}, {"name": "n", "type": "int"}]
     schema = parse_schema(json.dumps({"type": "record", "name": "x.Top", "fields": fields}))
 
     def shown(field: Field) -> Any:
         inner = [shown(child) for child in field.children]
         return (field.name, field.raw.hex(), field.value, *([inner] if inner else []))
 
-    tree = anatomy(schema, bytes.fromhex("020278" + "01" + "06" + "02610a" + "00" + "0402"))
+    tree = anatomy(schema, bytes.fromhex("020278" + "010602610a00" + "80"))
     assert tree.problem == Problem.TRUNCATED
     assert [shown(child) for child in tree.children] == [
         ("s", "020278", "x", [("union index", "02", "1"), ("length", "02", "1"), ("text", "78", "x")]),
-        (
-            "m",
-            "010602610a00",
-            None,
-            [
-                ("block count", "01", "-1"),
-                ("block size", "06", "3"),
-                ("a", "02610a", "5", [("length", "02", "1"), ("key", "61", "a"), ("value", "0a", "5")]),
-                ("end", "00", "0"),
-            ],
-        ),
-        ("n", "0402", None, [("block count", "04", "2"), ("[0]", "02", "1")]),
+        ("m", "010602610a00", '{"a":"5"}'),
+        ("undecoded", "80", None),
     ]
     tree = anatomy(schema, bytes.fromhex("00" + "00" + "00" + "abcd"))
     assert [shown(child) for child in tree.children] == [
         ("s", "00", None, [("union index", "00", "0")]),
-        ("m", "00", None, [("end", "00", "0")]),
-        ("n", "00", None, [("end", "00", "0")]),
+        ("m", "00", "{}"),
+        ("n", "00", "0"),
         ("trailing bytes", "abcd", None),
     ]
     tree = anatomy(schema, bytes.fromhex("04" + "00" + "00"))
     assert [(child.name, child.raw.hex(), child.problem) for child in tree.children] == [
         ("undecoded", "040000", Problem.MALFORMED)
     ]
-    assert tree.children[0].meaning == "s: expected the number of one of 2 types, from 0 on, found 2, at byte 0"
+    assert tree.children[0].meaning == "s: expected union of null, string, found the number 2, at byte 0"
 
 
 def test_a_field_may_be_named_like_a_part() -> None:
@@ -439,19 +435,6 @@ def zigzag(number: int) -> bytes:
     return made + bytes([bits])
 
 
-@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "None", "fields": []}])
-@pytest.mark.parametrize("count", [MOST_BLANK + 1, 10**9, 2**62, -(2**62), -(2**63)])
-def test_items_of_no_bytes_are_limited(items: Any, count: int) -> None:
-    decoder = top({"type": "array", "items": items})
-    size = zigzag(0) if count < 0 else b""
-    found = decoder.decode(pa.array([zigzag(count) + size + b"\x00", zigzag(MOST_BLANK) + b"\x00"]))
-    assert found.ok.tolist() == [False, True]
-    assert f"expected at most {MOST_BLANK} items of no bytes, found more" in found.reason(0)
-    assert len(found.column[1].as_py()["value"]) == MOST_BLANK
-    with pytest.raises(MalformedRecordError):
-        decode_one(decoder.schema, zigzag(count) + size + b"\x00")
-
-
 @pytest.mark.parametrize("count", [100, 10**9, 2**62, -(2**62), -(2**63), 2**63 - 1])
 def test_counts_beyond_the_value_are_found_at_once(count: int) -> None:
     for items in ("int", "string", "double", PAIR):
@@ -459,19 +442,6 @@ def test_counts_beyond_the_value_are_found_at_once(count: int) -> None:
         given = [zigzag(count) + (zigzag(7) if count < 0 else b"") + b"\x00" * 20, b"\x00"]
         found = decoder.decode(pa.array(given))
         assert found.ok.tolist() == [False, True]
-
-
-def test_a_record_inside_itself_may_go_so_deep() -> None:
-    decoder = top(NODE)
-    deep = [b"\x02" + b"\x02\x02" * times + b"\x00" for times in (1, MOST_NESTED // 2 - 2, MOST_NESTED, 100_000)]
-    found = decoder.decode(pa.array(deep))
-    assert found.ok.tolist() == [True, True, False, False]
-    assert f"expected at most {MOST_NESTED} levels of values, found more" in found.reason(3)
-    assert json.loads(found.column[1].as_py()["next"])["next"]["v"] == "1"
-    for value in deep[2:]:
-        assert sum(one.length for one in anatomy(decoder.schema, value).walk() if not one.children) == len(value)
-        with pytest.raises(MalformedRecordError):
-            decode_one(decoder.schema, value)
 
 
 def test_a_fixed_of_gigabytes_takes_no_memory() -> None:
@@ -506,18 +476,9 @@ def test_a_long_array_among_short_ones() -> None:
     values.insert(7, long)
     found = decoder.decode(pa.array(values))
     assert found.ok.all()
-    assert found.column[7].as_py()["value"] == list(range(5000))
-    assert found.column[8].as_py()["value"] == [1]
-
-
-def test_many_steps_over_many_rows() -> None:
-    """Arrays of a thousand items in as many rows as are read side by side; each row has its own."""
-    decoder = top({"type": "array", "items": ["null", "int"]})
-    rows = [list(range(row, row + 1000)) for row in range(30)]
-    values = [zigzag(1000) + b"".join(b"\x02" + zigzag(number) for number in row) + b"\x00" for row in rows]
-    found = decoder.decode(pa.array(values))
-    assert found.ok.all()
-    assert found.column.field("value").to_pylist() == rows
+    assert found.column[7].as_py()["value"] == json.dumps([str(one) for one in range(5000)], separators=(",", ":"))
+    assert found.column[8].as_py()["value"] == '["1"]'
+    assert [found.rows()[row]["value"] for row in (7, 8)] == [list(range(5000)), [1]]
 
 
 def test_many_rows_for_the_slow_path() -> None:
@@ -528,15 +489,6 @@ def test_many_rows_for_the_slow_path() -> None:
     assert found.column.to_pylist() == [{"d": Decimal("0.7")}, {"d": Decimal("0.7")}, None] * 300
 
 
-def test_long_values_are_decoded_on_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = parse_schema(json.dumps(PAIR))
-    values = pa.array([b"\x02\x02x", b"\x02" + zigzag(50) + b"y" * 50, b"\x02\x02z", b"\x02" * 60])
-    monkeypatch.setattr("cdcwb.formats.containers.avro._BYTES", 10)
-    found = Decoder(schema).decode(values)
-    assert found.ok.tolist() == [True, True, True, False]
-    assert [row and row["b"] for row in found.column.to_pylist()] == ["x", "y" * 50, "z", None]
-
-
 def test_an_enum_without_symbols_has_no_value() -> None:
     empty = {"type": "enum", "name": "E", "symbols": []}
     found = top({"type": "record", "name": "Top", "fields": [{"name": "e", "type": ["null", empty]}]}).decode(
@@ -545,62 +497,53 @@ def test_an_enum_without_symbols_has_no_value() -> None:
     assert found.ok.tolist() == [True, False]
 
 
-def test_a_record_inside_itself_can_be_passed_over() -> None:
-    fields = [{"name": "n", "type": NODE}, {"name": "x", "type": "int"}]
+def test_arrays_in_records_are_objects_with_lists() -> None:
+    data = {
+        "type": "record",
+        "name": "Data",
+        "fields": [{"name": "tags", "type": ["null", INTS]}, {"name": "m", "type": MAP}],
+    }
+    fields = [{"name": "after", "type": ["null", data]}, {"name": "x", "type": "int"}]
     schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": fields}))
-    values = pa.array([b"\x02\x00\x0a", b"\x02\x02\x04\x02\x06\x00\x0c", b"\x02\x02\x04\x04\x06\x00\x0c"])
-    found = Decoder(schema, ("x",)).decode(values)
-    assert found.column.to_pylist() == [{"x": 5}, {"x": 6}, None]
-
-
-def test_a_tree_has_so_many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcwb.formats.containers.avro_tree.MOST_FIELDS", 4)
-    schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": [{"name": "i", "type": INTS}]}))
-    tree = anatomy(schema, b"\x0c\x02\x04\x06\x08\x0a\x0c\x00")
-    assert [(child.name, child.raw.hex(), child.problem) for child in tree.children] == [
-        ("i", "0c020406", None),
-        ("more", "080a0c00", None),
+    values = pa.array([b"\x02\x02\x02\x04\x00\x02\x02a\x0a\x00\x06", b"\x00\x08", b"\x02\x02\x02"])
+    found = Decoder(schema).decode(values)
+    assert found.column.to_pylist() == [
+        {"after": {"tags": '["2"]', "m": '{"a":"5"}'}, "x": 3},
+        {"after": None, "x": 4},
+        None,
     ]
-    tree = anatomy(schema, b"\x0c\x02\x04\x06\x08\x80")
-    assert [(child.name, child.raw.hex(), child.problem) for child in tree.children] == [
-        ("i", "0c020406", None),
-        ("undecoded", "0880", Problem.TRUNCATED),
-    ]
+    assert found.rows() == [{"after": {"tags": [2], "m": {"a": 5}}, "x": 3}, {"after": None, "x": 4}, None]
+    assert Decoder(schema, ("x",)).decode(values).column.to_pylist() == [{"x": 3}, {"x": 4}, None]
 
 
 # --- values with errors in rows that are kept -------------------------------------------------------------------------
 
 
 def test_a_value_alone_may_have_the_error() -> None:
-    fields = [
-        {"name": "d", "type": ["null", DATE]},
-        {"name": "t", "type": "string"},
-        {"name": "i", "type": {"type": "array", "items": DATE}},
-        {"name": "m", "type": MAP},
-    ]
+    fields = [{"name": "d", "type": ["null", DATE]}, {"name": "t", "type": "string"}, {"name": "m", "type": MAP}]
     schema = parse_schema(json.dumps({"type": "record", "name": "Top", "fields": fields}))
     late = zigzag(2932897)
     values = [
-        b"\x02" + late + b"\x02x" + b"\x00" + b"\x00",
-        b"\x00" + b"\x02\xff" + b"\x04\x00" + late + b"\x00" + b"\x00",
-        b"\x00" + b"\x02x" + b"\x00" + b"\x02\x02\xff\x00\x00",
-        b"\x02" + late + b"\x02x",
-        b"\x02\x00" + b"\x02x" + b"\x00" + b"\x00",
+        b"\x02" + late + b"\x02x" + b"\x00",
+        b"\x00" + b"\x02\xff" + b"\x00",
+        b"\x00" + b"\x02x" + b"\x02\x02\xff\x00\x00",
+        b"\x02" + late + b"\x02",
+        b"\x02\x00" + b"\x02x" + b"\x00",
     ]
     assert Decoder(schema).decode(pa.array(values)).ok.tolist() == [False, False, False, False, True]
     found = Decoder(schema, strict=False).decode(pa.array(values))
-    assert found.ok.tolist() == [True, True, False, False, True]  # a key that is not text is not null
-    epoch = dt.date(1970, 1, 1)
+    assert found.ok.tolist() == [True, True, False, False, True]
     assert found.column.to_pylist() == [
-        {"d": None, "t": "x", "i": [], "m": []},
-        {"d": None, "t": None, "i": [epoch, None], "m": []},
+        {"d": None, "t": "x", "m": "{}"},
+        {"d": None, "t": None, "m": "{}"},
         None,
         None,
-        {"d": epoch, "t": "x", "i": [], "m": []},
+        {"d": dt.date(1970, 1, 1), "t": "x", "m": "{}"},
     ]
-    remarks = {row: [(one.path, one.code) for one in found.remarks[row]] for row in found.remarks}
-    assert remarks == {
+    assert {row: [(one.path, one.code) for one in some] for row, some in found.troubles.items()} == {
         0: [("d", Problem.TIME_RANGE)],
-        1: [("t", Problem.CHARSET), ("i[1]", Problem.TIME_RANGE)],
+        1: [("t", Problem.CHARSET)],
+        2: [("m", Problem.MALFORMED)],
+        3: [("t", Problem.TRUNCATED)],
     }
-    assert str(found.remarks[0][0]).startswith("d: expected a date of the years 1 to 9999 in days since 1970, found")
+    assert str(found.troubles[0][0]) == "d: expected a date of the years 1 to 9999 in days since 1970, found 2932897"

@@ -1,15 +1,22 @@
 """Avro values without a container as Arrow columns.
 
 One compiled loop walks over every value along the program of its schema, which gives the numbers and spans of each
-leaf, from which :class:`Decoder` makes columns. What is wrong with a value is found by reading it once more
-(:mod:`cdcwb.formats.containers.avro_tree`).
+leaf, from which :class:`Decoder` makes columns; for a single value also the offset of every field, for its field tree.
+The loop stops at an array, a map, or a union of
+several types, which fastavro reads, and continues after it.
+
+Numbers are zigzag varints of up to ten bytes, least significant seven bits first; float and double are little-endian;
+texts and bytes follow their length; a union is the number of its member and the member.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,26 +25,24 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, content_of
 from cdcwb.formats.containers.avro_schema import (
-    CALL,
-    COUNT,
-    FIXED,
     JUMP,
     NESTED,
-    NEXT,
     NUMBER,
-    RUN,
     SPANNED,
+    TOP,
     UNION,
     WORD,
     Node,
     Schema,
+    leaves,
     restricted,
 )  # fmt: skip
-from cdcwb.formats.containers.avro_tree import LONGEST, MOST_BLANK, MOST_NESTED, AvroReader, Trouble, read_value
-from cdcwb.formats.containers.avro_values import bitmap, leaf_array
+from cdcwb.formats.containers.avro_values import bitmap, finding_of, leaf_array, nested_text
 from cdcwb.formats.kernels import kernel, read_only
+from cdcwb.model import Problem
+from cdcwb.words import plural
 
-__all__ = ["AvroValues", "Decoder", "record_ends"]
+__all__ = ["AvroValues", "Decoder", "Trouble", "WalkedValues", "number_at", "record_ends"]
 
 Int: TypeAlias = Any
 """A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
@@ -46,6 +51,7 @@ Spans = npt.NDArray[np.int32]
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
+_LONGEST: Final = 10  # bytes of a number
 _HIGHEST: Final = (1 << 63) - 1
 
 
@@ -53,11 +59,11 @@ _HIGHEST: Final = (1 << 63) - 1
 def _number(data: Bytes, at: Int, stop: Int) -> tuple[Int, Int]:
     """The varint at an offset, zigzag-decoded, and the offset after it; -1 if it is none."""
     bits = np.int64(0)
-    for place in range(LONGEST):
+    for place in range(_LONGEST):
         if at + place >= stop:
             return bits, -1
         byte = np.int64(data[at + place])
-        if place == LONGEST - 1 and 1 < byte < 128:
+        if place == _LONGEST - 1 and 1 < byte < 128:
             return bits, -1
         bits |= (byte & 127) << (7 * place)
         if byte < 128:
@@ -66,50 +72,55 @@ def _number(data: Bytes, at: Int, stop: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def _word(data: Bytes, at: Int, size: Int) -> Int:
-    """The little-endian number in at most eight bytes."""
+def _bits(data: Bytes, start: Int, end: Int, is_big: Int) -> Int:
+    """The number in at most eight bytes: a little-endian word, or a big-endian one in two's complement; of none, or of
+    more bytes, 0."""
     number = np.int64(0)
-    for place in range(size):
-        number |= np.int64(data[at + place]) << (8 * place)
-    return number
-
-
-@kernel
-def _unscaled(data: Bytes, start: Int, end: Int) -> Int:
-    """The big-endian number in two's complement in at most eight bytes; of none or more bytes 0."""
-    number = np.int64(0)
-    if 0 < end - start <= 8:
+    if not 0 < end - start <= 8:
+        return number
+    if is_big:
         number = -(np.int64(data[start]) >> 7)
         for place in range(start, end):
             number = (number << 8) | np.int64(data[place])
+    else:
+        for place in range(end - start):
+            number |= np.int64(data[start + place]) << (8 * place)
     return number
 
 
 @kernel
 def _walk(
     data: Bytes, starts: Ints, stops: Ints, is_chained: Int, code: Ints, numbers: Ints, members: Bytes, spans: Spans,
-    ok: Bools, frames: Ints,
+    trace: Ints, ok: Bools, failed: Ints, state: Ints,
 ) -> None:  # fmt: skip
     """Walks over values ``[starts, stops)`` that are ``ok``, or over values that follow each other (``is_chained``),
-    whose starts it writes; what is no value, or has bytes after it, is not ``ok``.
+    whose starts it writes; what is no value, or has bytes after it, is not ``ok``, and ``failed`` has the instruction
+    that cannot be read, and its offset.
 
-    ``numbers``, ``members`` of unions and ``spans`` get what is read for a slot and a value. ``frames`` are the levels:
-    the CALL, the items left in the block, the start of the nested value, the start of the item.
+    ``numbers``, ``members`` of unions and ``spans`` get what is read for a slot and a value, ``trace`` (if it is not
+    empty) the offset of each instruction, and of the end. ``state``: the value, the instruction and the offset at which
+    to begin; at the end those of a value that has to be read otherwise, or the number of values.
     """
-    for row in range(len(stops)):
-        if not ok[row]:
-            continue
-        at: Int = starts[row]
+    row: Int = state[0]
+    here: Int = state[1]
+    at: Int = state[2]
+    is_traced = len(trace) > 0
+    first: Int = np.int64(0)
+    while row < len(stops):
         stop: Int = stops[row]
-        here, top, blank, is_good = 0, 1, MOST_BLANK, False
-        number: Int = np.int64(0)
-        while True:
+        if here == 0:
+            at = starts[row]
+        is_good = False
+        while ok[row]:
+            first = at
+            if is_traced:
+                trace[here] = at
+            if here == len(code):
+                is_good = is_chained or at == stop
+                break
             operation = code[here, 0]
-            if operation == JUMP:
-                here = code[here, 1]
-                continue
-            slot = code[here, 3]
-            if operation <= COUNT:
+            number: Int = np.int64(0)
+            if operation <= UNION:
                 if at < stop and data[at] < 128:
                     bits = np.int64(data[at])
                     number, at = (bits >> 1) ^ -(bits & 1), at + 1
@@ -117,74 +128,232 @@ def _walk(
                     number, at = _number(data, at, stop)
                     if at < 0:
                         break
-            after = here + 1
-            if operation == UNION:
-                if number < 0 or number >= code[here, 1]:
-                    break
-                after = code[here + 1 + number, 1]
-                if slot >= 0:
-                    members[slot + row] = number
-            elif operation == NUMBER:
-                if code[here, 2] >= 0:
-                    numbers[code[here, 2] + row] = number
-            elif operation in (RUN, FIXED, WORD):
-                first = at
-                size = number if operation == RUN else code[here, 1]
-                if size < 0 or size > stop - at:
-                    break
-                at += size
-                if operation == WORD:
+                if operation == NUMBER:
                     if code[here, 2] >= 0:
-                        numbers[code[here, 2] + row] = _word(data, first, size)
-                else:
-                    if slot >= 0:
-                        spans[slot + row, 0] = first
-                        spans[slot + row, 1] = at
-                    if code[here, 2] >= 0:
-                        numbers[code[here, 2] + row] = _unscaled(data, first, at)
-            elif operation == COUNT:
-                if number < 0:
-                    _, at = _number(data, at, stop)
-                    if at < 0:
+                        numbers[code[here, 2] + row] = number
+                    here += 1
+                    continue
+                if operation == UNION:
+                    if number < 0 or number >= code[here, 1]:
                         break
-                frames[top - 1, 1] = ~number if number < 0 else number - 1
-                frames[top - 1, 3] = at
-                if number == 0:
-                    after = code[here, 1]
-            elif operation == CALL:
-                if top == MOST_NESTED:
-                    break
-                frames[top, 0] = here
-                frames[top, 2] = at
-                top += 1
-                after = code[here, 1]
-            elif operation == NEXT:
-                if at == frames[top - 1, 3]:
-                    blank -= 1
-                    if blank < 0:
-                        break
-                after = code[here, 1]
-                if frames[top - 1, 1]:
-                    frames[top - 1, 1] -= 1
-                    frames[top - 1, 3] = at
-                    after += 1
-            else:  # RETURN
-                top -= 1
-                if top == 0:
-                    is_good = is_chained or at == stop
-                    break
-                here = frames[top, 0]
-                if code[here, 3] >= 0:
-                    spans[code[here, 3] + row, 0] = frames[top, 2]
-                    spans[code[here, 3] + row, 1] = at
-                after = here + 1
-            here = after
+                    if code[here, 3] >= 0:
+                        members[code[here, 3] + row] = number
+                    here = code[here + 1 + number, 1]
+                    continue
+            elif operation == JUMP:
+                here = code[here, 1]
+                continue
+            elif operation == NESTED:
+                state[0], state[1], state[2] = row, here, at
+                return
+            else:
+                number = code[here, 1]
+            if number < 0 or number > stop - at:
+                break
+            if code[here, 3] >= 0:
+                spans[code[here, 3] + row, 0] = at
+                spans[code[here, 3] + row, 1] = at + number
+            if code[here, 2] >= 0:
+                numbers[code[here, 2] + row] = _bits(data, at, at + number, operation != WORD)
+            at += number
+            here += 1
         if is_chained and is_good:
             starts[row + 1] = at
-        elif not is_good:
-            ok[row] = False
-            if is_chained:
+        if ok[row] and not is_good:
+            ok[row], failed[row, 0], failed[row, 1] = False, here, first
+        row = len(stops) if is_chained and not is_good else row + 1
+        here = 0
+    state[0] = row
+
+
+def number_at(data: Any, at: int = 0) -> tuple[int, int]:
+    """The varint at an offset of some bytes, zigzag-decoded, and the offset after it; -1 if it is none."""
+    number, end = _number.plain(data, at, len(data))
+    return int(number), int(end)
+
+
+# --- what the loop leaves out -----------------------------------------------------------------------------------------
+
+
+def _of_fastavro(node: Node, names: Iterator[str]) -> Any:
+    """A type as fastavro reads it: values as they are written, without names that Avro forbids, and defaults."""
+    kind: dict[str, Any] = {"type": node.kind}
+    match node.kind:
+        case "record":
+            fields = zip(node.names, node.inner, strict=True)
+            kind["name"] = next(names)
+            kind["fields"] = [{"name": name, "type": _of_fastavro(one, names)} for name, one in fields]
+        case "union":
+            return [_of_fastavro(one, names) for one in node.inner]
+        case "array" | "map":
+            kind["items" if node.kind == "array" else "values"] = _of_fastavro(node.inner[0], names)
+        case "enum":
+            kind |= {"name": next(names), "symbols": list(node.symbols)}
+        case "fixed":
+            kind |= {"name": next(names), "size": node.size}
+    return kind
+
+
+@lru_cache(maxsize=256)
+def _nested_schema(node: Node) -> Any:
+    import fastavro
+
+    fields = [{"name": TOP, "type": _of_fastavro(node, map("n{}".format, count()))}]
+    return fastavro.parse_schema({"type": "record", "name": "top", "fields": fields})
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+class Trouble(NamedTuple):
+    """An error: the code and sentence, the field (``data.salary``), and the byte of the value after which nothing can
+    be read (-1: the error is in the field alone)."""
+
+    code: Problem
+    sentence: str
+    path: str
+    offset: int = -1
+
+    def __str__(self) -> str:
+        at = f", at byte {self.offset}" if self.offset >= 0 else ""
+        return f"{self.path or 'the value'}: {self.sentence}{at}"
+
+
+_Slots = tuple[Ints, Ints, Ints]
+
+
+def _slots(root: Node) -> _Slots:
+    """The instructions whose numbers, members of unions, and spans the columns of a type need."""
+    found = [node for node in leaves(root) if not node.is_nested]
+    members = [node.pc for node in found if node.kind == "union"]
+    spans = [node.pc for node in found if node.kind in SPANNED]
+    numbers = [node.pc for node in found if node.logical == "decimal" or node.kind not in (*SPANNED, "union")]
+    return np.array(numbers, np.int64), np.array(members, np.int64), np.array(spans, np.int64)
+
+
+class WalkedValues:
+    """What the loop read of values of a schema in ``data``, which begin at ``starts``, and with skipped bytes at
+    ``base``. ``ok``: those that were read to their end; ``trace``: the offset of each instruction of the only value;
+    ``nested``: by instruction and value what fastavro read; ``troubles``: by value the errors, also of leaves that are
+    null for that."""
+
+    def __init__(
+        self, schema: Schema, slots: _Slots | None, data: Bytes, base: Ints, starts: Ints, stops: Ints, *,
+        chained: bool = False,
+    ) -> None:  # fmt: skip
+        self.schema, self.data, self.base, self.count, cells = schema, data, base, len(stops), len(stops) + 1
+        self.ok = starts[: self.count] <= stops
+        self.code = schema.code.copy()
+        slots = slots or _slots(schema.root)
+        for column, some in zip((2, 3, 3), slots, strict=True):
+            self.code[some, column] = np.arange(len(some)) * cells
+        numbers, members, spans = (len(some) * cells for some in slots)
+        self.numbers = np.zeros(numbers, dtype=np.int64)
+        self.members = np.zeros(members, dtype=np.uint8)
+        self.spans = np.zeros((spans, 2), dtype=np.int32)
+        self.trace = np.full(len(self.code) + 1 if self.count == 1 else 0, -1, dtype=np.int64)
+        self.nested: dict[int, dict[int, Any]] = {}
+        self.troubles: dict[int, list[Trouble]] = {}
+        self._run(starts, stops, chained)
+        self.spans[self.count :: cells] = len(data)
+
+    @cached_property
+    def _nodes(self) -> dict[int, Node]:
+        return {node.pc: node for node in leaves(self.schema.root)}
+
+    def _run(self, starts: Ints, stops: Ints, chained: bool) -> None:
+        bad = np.flatnonzero(~self.ok).tolist()
+        failed = np.full((self.count, 2), -1, dtype=np.int64)
+        state, buffer, stream = np.zeros(3, dtype=np.int64), read_only(self.data), io.BytesIO()
+        while True:
+            _walk(
+                buffer, starts, stops, chained, self.code, self.numbers, self.members, self.spans, self.trace, self.ok,
+                failed, state,
+            )  # fmt: skip
+            row, here, at = state.tolist()
+            if row == self.count:
                 break
+            import fastavro
+
+            base = 0 if chained else at  # values that follow each other are read from one stream
+            if not chained or not stream.getbuffer().nbytes:
+                stream = io.BytesIO(self.data[base : int(stops[row])].tobytes())
+            stream.seek(at - base)
+            try:
+                found: Any = fastavro.schemaless_reader(stream, _nested_schema(self._nodes[here]), None)
+                self.nested.setdefault(here, {})[row] = found[TOP]
+                state[1:] = here + 1, base + stream.tell()
+            except Exception as reason:  # fastavro has none of its own
+                code = Problem.TRUNCATED if isinstance(reason, EOFError) else Problem.MALFORMED
+                said = f"expected {self._nodes[here]}, found what cannot be read ({str(reason) or 'it is cut off'})"
+                self.troubles[row] = [Trouble(code, said, ".".join(self._nodes[here].path), at - int(self.base[row]))]
+                self.ok[row] = False
+                state[:] = self.count if chained else row + 1, 0, 0
+        for row in bad:
+            skipped, length = int(starts[row] - self.base[row]), stops[row] - self.base[row]
+            sentence = f"expected {plural(skipped, 'byte')} at the beginning, found {length}"
+            self.troubles[row] = [Trouble(Problem.TRUNCATED, sentence, "", 0)]
+        for row in np.flatnonzero(failed[:, 0] >= 0).tolist():
+            here, at = failed[row].tolist()
+            self.troubles[row] = [self._stop(here, self.data[at : int(stops[row])], at - int(self.base[row]))]
+
+    def _stop(self, here: int, rest: Bytes, offset: int) -> Trouble:
+        """The error of an instruction that cannot be read, from the bytes from it on."""
+        if here == len(self.code):
+            sentence = f"expected the end of the value, found {plural(len(rest), 'more byte')}"
+            return Trouble(Problem.MALFORMED, sentence, "", offset)
+        node, (operation, size) = self._nodes[here], self.code[here, :2].tolist()
+        number, end = number_at(rest) if operation <= UNION else (size, 0)
+        code, sentence = Problem.MALFORMED, f"expected {node}, found the number {number}"
+        if end < 0 and len(rest) >= _LONGEST:
+            sentence = f"expected {node}, found a number of more than 64 bits"
+        elif end < 0:
+            code, sentence = Problem.TRUNCATED, f"expected {node}, found the end of the value"
+        elif operation != UNION and number >= 0:
+            sentence = f"expected {plural(number, 'byte')} of {node}, found {len(rest) - end}"
+            code = Problem.TRUNCATED
+        return Trouble(code, sentence, ".".join(node.path), offset)
+
+    def column(self, node: Node, present: Bools | None = None) -> pa.Array:
+        """The values of a type; null for those that are not ``present`` (None: all are)."""
+        if node.kind == "null":
+            return pa.nulls(self.count)
+        if node.kind == "record":
+            children = [self.column(inner, present) for inner in node.inner]
+            return pa.Array.from_buffers(node.arrow, self.count, [bitmap(present)], children=children)
+        if node.is_nested:
+            found = self.nested.get(node.pc, {})
+            return pa.array([nested_text(found.get(row)) for row in range(self.count)], pa.string())
+        if node.kind == "union":
+            slot = int(self.code[node.pc, 3])
+            members = self.members[slot : slot + self.count]
+            if (member := node.without_null) is node:
+                return pa.nulls(self.count)
+            chosen = members == node.inner.index(member)
+            chosen = chosen if present is None else present & chosen
+            return self.column(member, None if chosen.all() else chosen)
+        found, troubles = self.leaf(node, present)
+        for row, trouble in troubles.items():
+            if self.ok[row]:
+                self.troubles.setdefault(row, []).append(trouble)
+        return found
+
+    def leaf(self, node: Node, present: Bools | None = None) -> tuple[pa.Array, dict[int, Trouble]]:
+        """The values of a leaf, and the errors of those that are invalid, and null for that, by row."""
+        number, slot = self.code[node.pc, 2:4].tolist()
+        numbers, spans = self.numbers[number : number + self.count], self.spans[slot : slot + self.count + 1]
+        found, suspects = leaf_array(node, self.data, numbers, spans, present)
+        if suspects is None:
+            return found, {}
+        troubles = {}
+        for row in np.flatnonzero(suspects).tolist():
+            raw = b"" if slot < 0 else self.data[slice(*spans[row].tolist())].tobytes()
+            finding = finding_of(node, raw, 0 if number < 0 else int(numbers[row]))
+            if finding is not None:
+                troubles[row] = Trouble(*finding, ".".join(node.path))
+        wrong = np.zeros(self.count, dtype=np.bool_)
+        wrong[list(troubles)] = True
+        return pc.if_else(pa.array(wrong), pa.scalar(None, found.type), found), troubles
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -192,29 +361,34 @@ def _walk(
 _ROWS: Final = 8192
 """The number of values that are decoded together, so that their numbers and spans fit into the processor's caches."""
 _CELLS: Final = 1 << 21
-_BYTES: Final = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
 class AvroValues:
     """Decoded values. ``column`` has a row for each with the wanted fields; null for a value that is not ``ok``: it is
-    not a value of the schema, or bytes follow it. Fields of a null record are null, unless it is in an array or a map.
-    ``remarks`` are the errors of values that are null instead, by row (``Decoder.strict`` is false)."""
+    not a value of the schema, or bytes follow it. Fields of a null record are null. ``troubles``: the errors of each
+    value that has some. ``nested``: the arrays, maps, and values of unions of several types, whose texts are in the
+    column, each with its row and the names that lead to it."""
 
     column: pa.StructArray
     ok: Bools
-    remarks: dict[int, list[Trouble]]
-    _decoder: Decoder = field(repr=False)
-    _values: pa.BinaryArray = field(repr=False)
-    _start: Ints | None = field(repr=False)
+    troubles: dict[int, list[Trouble]]
+    nested: list[tuple[int, tuple[str, ...], Any]]
 
-    def troubles(self, row: int) -> list[Trouble]:
-        """The errors of a value, in order."""
-        return self._decoder.troubles(self._values[row].as_py(), 0 if self._start is None else int(self._start[row]))
+    def rows(self) -> list[Any]:
+        """The values as Python objects, with lists and dictionaries for arrays and maps."""
+        found: list[Any] = self.column.to_pylist()
+        for row, (*around, name), value in self.nested:
+            if self.ok[row]:
+                inside = found[row]
+                for one in around:
+                    inside = inside[one]
+                inside[name] = value
+        return found
 
     def reason(self, row: int) -> str:
         """The first error of a value, as a sentence: expected, actual, and the byte of the value. Empty if it is ok."""
-        return "" if self.ok[row] else str(self.troubles(row)[0])
+        return "" if self.ok[row] else str(self.troubles[row][0])
 
 
 class Decoder:
@@ -223,15 +397,15 @@ class Decoder:
     ``fields``: the requested fields of the top record, or of a record in it (``data.salary``); None: all. The others
     are skipped: only the bytes that give their length are checked. ``strict``: a value with an error that does not
     affect the following bytes (a date after the year 9999) makes its row one that is not ok; otherwise the value is
-    null, and :attr:`AvroValues.remarks` has its error. Raises OptionError for an unknown field.
+    null. Raises OptionError for an unknown field.
     """
 
     def __init__(self, schema: Schema, fields: tuple[str, ...] | None = None, *, strict: bool = True) -> None:
         self.schema = schema
-        self.fields = fields
         self.strict = strict
         self.root = schema.root if fields is None else restricted(schema.root, fields)
-        self.slots = _slots(self.root)
+        self._slots = _slots(self.root)
+        self._step = max(1, min(_ROWS, _CELLS // (sum(map(len, self._slots)) + 1)))
 
     def decode(self, values: pa.BinaryArray, start: Ints | None = None) -> AvroValues:
         """Decodes values, none of which is null; ``start``: bytes of each to skip first."""
@@ -239,139 +413,33 @@ class Decoder:
             raise ValueError(f"expected values without nulls, found {values.null_count}")
         data, edges = content_of(values)
         begins = edges[:-1] if start is None else edges[:-1] + start
-        ok = np.ones(len(values), dtype=np.bool_)
-        chunks, remarked = [], []
-        for first, last in self._stretches(edges):
+        found = AvroValues(None, np.ones(len(values), dtype=np.bool_), {}, [])
+        chunks = []
+        for first in range(0, max(len(values), 1), self._step):
+            last = min(first + self._step, len(values))
             low, high = int(edges[first]), int(edges[last])
-            columns = _Columns(self, data[low:high], begins[first:last] - low, edges[first + 1 : last + 1] - low)
-            chunks.append(columns.column(self.root, None))
-            ok[first:last] = columns.ok
-            remarked += (np.flatnonzero(columns.remarked & columns.ok) + first).tolist()
+            stops = edges[first + 1 : last + 1] - low
+            starts = begins[first:last] - low
+            walk = WalkedValues(self.schema, self._slots, data[low:high], edges[first:last] - low, starts, stops)
+            chunks.append(walk.column(self.root))
+            found.ok[first:last] = walk.ok
+            found.troubles.update((first + row, some) for row, some in walk.troubles.items())
+            for node in leaves(self.root) if walk.nested else ():
+                there = walk.nested.get(node.pc, {})
+                found.nested.extend((first + row, node.path or (TOP,), one) for row, one in there.items())
+        if self.strict:
+            found.ok[list(found.troubles)] = False
         column = pa.concat_arrays(chunks) if len(chunks) != 1 else chunks[0]
-        if not ok.all():
-            column = column.take(pa.array(np.arange(len(ok)), mask=~ok))
-        found = AvroValues(column, ok, {}, self, values, start)
-        found.remarks.update((row, found.troubles(row)) for row in remarked)
-        return found
-
-    def _stretches(self, edges: Ints) -> Iterator[tuple[int, int]]:
-        """Values ``[first, last)`` that are decoded together: a limited number of rows and bytes, but at least one."""
-        most = max(1, min(_ROWS, _CELLS // (sum(map(len, self.slots)) + 1)))
-        first, count = 0, len(edges) - 1
-        while first < count or not count:
-            last = int(np.searchsorted(edges, edges[first] + _BYTES, side="right")) - 1
-            last = min(max(last, first + 1), first + most, count)
-            yield first, last
-            first = last
-            if not count:
-                break
-
-    def troubles(self, value: bytes, start: int = 0) -> list[Trouble]:
-        """The errors of one value, in order."""
-        reader = read_value(self.schema, value, start)
-        if self.fields is None:
-            return reader.troubles
-        inside = tuple(f"{name}{end}" for name in self.fields for end in (".", "["))
-        stops = reader.troubles[-1:] if reader.is_stopped else []
-        return [one for one in reader.troubles if f"{one.path}.".startswith(inside) or one in stops]
-
-
-def _slots(root: Node) -> tuple[Ints, Ints, Ints]:
-    """The instructions whose numbers, members of unions, and spans the columns of a type need."""
-    numbers, members, spans = [], [], []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += [] if node.kind in NESTED else node.inner
-        if node.kind == "union":
-            members.append(node.pc)
-        elif node.kind in SPANNED:
-            spans.append(node.pc)
-        if node.logical == "decimal" or node.kind not in (*SPANNED, "null", "union", "record"):
-            numbers.append(node.pc)
-    return np.array(numbers, np.int64), np.array(members, np.int64), np.array(spans, np.int64)
-
-
-class _Columns:
-    """The columns of some values, which begin in a buffer at ``starts``. ``ok``: those without errors so far;
-    ``remarked``: those with a value that is null because of its error."""
-
-    def __init__(self, decoder: Decoder, data: Bytes, starts: Ints, stops: Ints) -> None:
-        self.decoder, self.data, self.count = decoder, data, len(stops)
-        self.ok, self.remarked = starts <= stops, np.zeros(self.count, dtype=np.bool_)
-        self.code, cells = decoder.schema.code.copy(), self.count + 1
-        for column, slots in zip((2, 3, 3), decoder.slots, strict=True):
-            self.code[slots, column] = np.arange(len(slots)) * cells
-        numbers, members, spans = (len(slots) * cells for slots in decoder.slots)
-        self.numbers = np.zeros(numbers, dtype=np.int64)
-        self.members = np.zeros(members, dtype=np.uint8)
-        self.spans = np.zeros((spans, 2), dtype=np.int32)
-        _walk(
-            read_only(data), starts, stops, False, self.code, self.numbers, self.members, self.spans, self.ok, _levels()
-        )
-        self.spans[self.count :: cells] = len(data)
-
-    def column(self, node: Node, present: Bools | None) -> pa.Array:
-        """The values of a type; null for those that are not ``present``."""
-        if node.kind == "null":
-            return pa.nulls(self.count)
-        if node.kind == "record":
-            children = [self.column(inner, present) for inner in node.inner]
-            return pa.Array.from_buffers(node.arrow, self.count, [bitmap(present)], children=children)
-        number, slot = self.code[node.pc, 2:4].tolist()
-        if node.kind == "union":
-            return self._union(node, self.members[slot : slot + self.count], present)
-        spans = self.spans[slot : slot + self.count + 1]
-        if node.kind in NESTED:
-            return self._nested(node, spans, present)
-        found, wrong = leaf_array(node, self.data, self.numbers[number : number + self.count], spans, present)
-        if wrong is None:
-            return found
-        if self.decoder.strict:
-            self.ok[wrong] = False
-            return found
-        self.remarked[wrong] = True
-        return pc.if_else(pa.array(wrong), pa.scalar(None, found.type), found)
-
-    def _union(self, node: Node, members: Bytes, present: Bools | None) -> pa.Array:
-        children, valid = [], np.zeros(len(members), dtype=np.bool_)
-        for number, member in enumerate(node.inner):
-            if member.kind != "null":
-                chosen = members == number if present is None else present & (members == number)
-                children.append(self.column(member, None if chosen.all() else chosen))
-                valid |= chosen
-        if len(children) > 1:
-            return pa.Array.from_buffers(node.arrow, len(members), [bitmap(valid)], children=children)
-        return children[0] if children else pa.nulls(len(members))
-
-    def _nested(self, node: Node, spans: Spans, present: Bools | None) -> pa.Array:
-        """Arrays, maps, and records inside themselves, one by one."""
-        values: list[Any] = [None] * self.count
-        for row in np.flatnonzero(self.ok if present is None else self.ok & present).tolist():
-            reader = AvroReader(self.data[spans[row, 0] : spans[row, 1]].tobytes())
-            values[row] = reader.read(node)
-            if reader.is_damaged or (reader.troubles and self.decoder.strict):
-                self.ok[row], values[row] = False, None
-            elif reader.troubles:
-                self.remarked[row] = True
-        return pa.array(values, node.arrow)
-
-
-def _levels() -> Ints:
-    return np.empty((MOST_NESTED, 4), dtype=np.int64)
-
-
-# --- records --------------------------------------------------------------------------------------------------------
+        if not found.ok.all():
+            column = column.take(pa.array(np.arange(len(found.ok)), mask=~found.ok))
+        return replace(found, column=column)
 
 
 def record_ends(schema: Schema, data: bytes, count: int) -> tuple[Ints, Trouble | None]:
     """The start of the first of ``count`` records that follow each other, and the end of each, up to the first that has
     none, with the error of that one. Of values, only what gives their length is checked."""
-    edges, ok = np.zeros(count + 1, dtype=np.int64), np.ones(count, dtype=np.bool_)
-    stops = np.full(count, len(data), dtype=np.int64)
-    nothing = np.empty(0, np.int64), np.empty(0, np.uint8), np.empty((0, 2), np.int32)
-    _walk(read_only(np.frombuffer(data, np.uint8)), edges, stops, True, schema.code, *nothing, ok, _levels())
-    bad = np.flatnonzero(~ok)
-    if not len(bad):
-        return edges, None
-    return edges[: bad[0] + 1], read_value(schema, data[int(edges[bad[0]]) :]).troubles[-1]
+    edges, stops = np.zeros(count + 1, dtype=np.int64), np.full(count, len(data), dtype=np.int64)
+    no_slots = (np.zeros(0, np.int64),) * 3
+    walk = WalkedValues(schema, no_slots, np.frombuffer(data, np.uint8), edges, edges, stops, chained=True)
+    bad = np.flatnonzero(~walk.ok)
+    return (edges, None) if not len(bad) else (edges[: bad[0] + 1], walk.troubles[int(bad[0])][0])

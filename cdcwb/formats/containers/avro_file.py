@@ -12,12 +12,13 @@ with the container's schema.
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,26 +27,20 @@ import zstandard
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import slices
-from cdcwb.formats.containers.avro import Decoder, record_ends
+from cdcwb.formats.containers.avro import Decoder, number_at, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
-from cdcwb.formats.containers.avro_tree import AvroReader
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns, malformed_rows
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
 from cdcwb.formats.files import Source
-from cdcwb.model import Problem
 
 __all__ = ["MAGIC", "AvroFile", "read_avro", "topic_columns"]
 
 MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
-_HEADER: Final = parse_schema(
-    '{"type": "record", "name": "Header", "fields": [{"name": "meta", "type": {"type": "map", "values": "bytes"}},'
-    ' {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}}]}'
-)
+_META: Final = {"type": "map", "values": "bytes"}
 _MOST_ROWS: Final = 10_000_000  # of a block; more are damage
 _UNPACKED: Final = 256 << 20  # bytes of a block; one that unpacks to more is damage
 _STEP: Final = 1 << 18  # bytes that are transferred or searched at once
-_LONGEST_HEADER: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +96,24 @@ class AvroFile:
         return view
 
     def _header(self) -> dict[str, bytes]:
+        import fastavro
+
         if self.read(0, len(MAGIC)).tobytes() != MAGIC:
             raise CaptureError("is not an Avro container: it does not begin with Obj and 1")
-        size = 1 << 14
-        while True:
-            head = self.read(len(MAGIC), len(MAGIC) + size).tobytes()
-            reader = AvroReader(head)
-            header = reader.read(_HEADER.root)
-            trouble = next(iter(reader.troubles), None)
-            if trouble is None:
-                self.sync, self.first = header["sync"], len(MAGIC) + reader.at
-                return dict(header["meta"])
-            is_cut_off = trouble.code == Problem.TRUNCATED
-            if not is_cut_off or not len(head) == size < _LONGEST_HEADER:
-                how = "cut off" if is_cut_off else f"damaged: {trouble.path or 'the value'}: {trouble.sentence}"
-                raise CaptureError(f"the header of the Avro container is {how}", offset=len(MAGIC) + trouble.offset)
-            size *= 32
-
-    def _number(self, at: int) -> tuple[int, int]:
-        """A long and the offset after it; its own offset if there is none."""
-        value, size = _varint(self.read(at, at + 10))
-        return (value >> 1) ^ -(value & 1), at + size
+        how = "cut off"
+        for size in (1 << 14, 1 << 24):
+            stream = io.BytesIO(self.read(len(MAGIC), len(MAGIC) + size).tobytes())
+            try:
+                meta: Any = fastavro.schemaless_reader(stream, _META, None)
+                sync = stream.read(_SYNC)
+                if len(sync) == _SYNC:
+                    self.sync, self.first = sync, len(MAGIC) + stream.tell()
+                    return dict(meta)
+            except EOFError:
+                pass
+            except Exception as reason:  # fastavro has none of its own
+                how = f"damaged ({reason})"
+        raise CaptureError(f"the header of the Avro container is {how}", offset=len(MAGIC))
 
     def parts(self, size: int) -> tuple[list[int], list[int], int]:
         """The offsets at which parts of about ``size`` bytes begin, the number of the first row of each, and the number
@@ -147,11 +139,12 @@ class AvroFile:
             if at >= ahead:
                 ahead = min(at + _STEP, stop)
                 self.read(at, ahead)  # one transfer, not one for each block
-            count, first = self._number(at)
-            size, first = self._number(first) if first > at else (-1, at)
+            head = self.read(at, at + 20)
+            count, middle = number_at(head)
+            size, first = number_at(head, middle) if middle >= 0 else (-1, -1)
+            first, believed = at + first, 0 < count <= _MOST_ROWS and first >= 0 and size >= 0
             end = first + size
-            believed = 0 < count <= _MOST_ROWS and size >= 0
-            if (believed or count == size == 0) and self.read(end, end + _SYNC) == self.sync:
+            if (believed or (count == size == 0 <= first)) and self.read(end, end + _SYNC) == self.sync:
                 block = Block(row, count, first, end, end + _SYNC, None)
             else:
                 after = self._next_sync(at, length)
@@ -183,23 +176,14 @@ class AvroFile:
 
 
 def _snappy(packed: memoryview) -> bytes:
-    size, _ = _varint(packed[:5])
+    number, _ = number_at(packed[:5])
+    size = (number << 1) ^ (number >> 63)  # it is no zigzag number
     if size > _UNPACKED:
         raise ValueError(f"{size:,} bytes")
     plain = pa.Codec("snappy").decompress(packed[:-4], size, asbytes=True)
     if zlib.crc32(plain) != int.from_bytes(packed[-4:], "big"):
         raise ValueError("its checksum is wrong")
     return bytes(plain)
-
-
-def _varint(data: memoryview) -> tuple[int, int]:
-    """The number at the beginning, without its sign, and its number of bytes; 0 of both if it has no end."""
-    value = 0
-    for place, byte in enumerate(data):
-        value |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return value, place + 1
-    return 0, 0
 
 
 def _zstandard(packed: memoryview) -> bytes:
@@ -291,7 +275,10 @@ def _of_topic(file: AvroFile, rows: Messages) -> Messages:
     bad = (rows.state != MESSAGE) | ~found.ok
     for at in np.flatnonzero(bad & (rows.state == MESSAGE)).tolist():
         rows.reasons[at] = f"the record is damaged ({found.reason(at)})"
-    inside = from_arrow(pa.RecordBatch.from_struct_array(found.column))
+    headers: list[Any] = [None] * len(rows)
+    for row, path, value in found.nested:
+        headers[row] = value if path == (columns.get("headers"),) else headers[row]
+    inside = from_arrow(pa.RecordBatch.from_struct_array(found.column), headers if any(headers) else None)
     nulls, null = pa.array(bad), pa.scalar(None, pa.binary())
     value, key = pc.if_else(nulls, null, inside.value), pc.if_else(nulls, null, inside.key)
     source, state = pc.if_else(nulls, rows.source, value), np.where(bad, MALFORMED, MESSAGE).astype(np.uint8)

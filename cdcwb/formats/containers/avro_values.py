@@ -9,17 +9,13 @@ bytes, fixed           lower-case hex
 date, time             ``2024-01-31``, ``09:08:07.000`` (milliseconds), ``09:08:07.000000`` (microseconds)
 timestamp              ``2024-01-31T09:08:07.000``, likewise; no zone (it is UTC, or local, by its type)
 string, enum, uuid     as it is
-union of several       the text of the member that is there
-record, array, map     JSON without blanks, every value in it a text or null
+array, map, record     JSON without blanks, every value in it a text or null
 =====================  ===============================================================================================
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import struct
-from decimal import Decimal
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -30,13 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import SMALL, Bools, Bytes, Ints, content_of, hex_digits, small_numbers
-from cdcwb.formats.containers.avro_schema import MEMBER, SPANNED, Node
+from cdcwb.formats.arrays import SMALL, Bools, Bytes, Ints, content_of, hex_text, packed, small_numbers
+from cdcwb.formats.containers.avro_schema import SPANNED, Node
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "leaf_text", "leaf_value", "to_text"]
+__all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "nested_text", "to_text"]
 
 Spans = npt.NDArray[np.int32]
 
@@ -57,6 +52,16 @@ for _unit, _second in (("milliseconds", 1000), ("microseconds", 1_000_000)):
     )
 
 
+def _limits(node: Node) -> tuple[int, int, str] | None:
+    """The least and the greatest number of a leaf, and what it is; None if every number is valid."""
+    if node.kind == "boolean":
+        return 0, 1, "a byte 0 or 1"
+    if node.kind == "enum":
+        symbols = plural(len(node.symbols), "symbol")
+        return 0, len(node.symbols) - 1, f"the number of one of {symbols}, from 0 on"
+    return _RANGES.get(node.logical or node.kind)
+
+
 def finding_of(node: Node, raw: bytes, number: int) -> tuple[Problem, str] | None:
     """The error of a value that does not affect the following bytes, as a code and a sentence."""
     if node.logical == "decimal":
@@ -72,16 +77,10 @@ def finding_of(node: Node, raw: bytes, number: int) -> tuple[Problem, str] | Non
             shown = raw[error.start : error.start + 4].hex()
             return Problem.CHARSET, f"expected UTF-8, found {shown} at byte {error.start} of the text"
         return None
-    if node.kind == "boolean" and number > 1:
-        return Problem.VALUE, f"expected a byte 0 or 1, found {number}"
-    if node.kind == "enum" and not 0 <= number < len(node.symbols):
-        symbols = plural(len(node.symbols), "symbol")
-        return Problem.VALUE, f"expected the number of one of {symbols}, from 0 on, found {number}"
-    least, most, expected = _RANGES.get(node.logical or node.kind, (number, number, ""))
-    if least <= number <= most:
-        return None
+    least, most, expected = _limits(node) or (number, number, "")
     is_moment = node.logical is not None and not node.logical.startswith("time-")
-    return Problem.TIME_RANGE if is_moment else Problem.VALUE, f"expected {expected}, found {number}"
+    code = Problem.TIME_RANGE if is_moment else Problem.VALUE
+    return None if least <= number <= most else (code, f"expected {expected}, found {number}")
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
@@ -95,7 +94,7 @@ def bitmap(valid: Bools | None) -> Any:
 def leaf_array(
     node: Node, data: Bytes, numbers: Ints, spans: Spans, present: Bools | None
 ) -> tuple[pa.Array, Bools | None]:
-    """The values of one leaf, and a mask of those that are invalid (None: none is). A leaf has numbers, or spans of
+    """The values of one leaf, and a mask of those that may be invalid (None: none is). A leaf has numbers, or spans of
     ``data`` and one more, or both (decimals). ``present``: the values that there are (None: all)."""
     if node.logical == "decimal":
         found, is_valid = _decimals(node, data, numbers, spans, present)
@@ -108,20 +107,12 @@ def leaf_array(
     else:
         found, wrong = _numeric(node, numbers, present)
         return found, wrong if wrong is None or present is None else wrong & present
-    if is_valid:
-        return found, None
-    wrong = np.zeros(len(found), dtype=np.bool_)
-    for row in range(len(found)) if present is None else np.flatnonzero(present).tolist():
-        wrong[row] = finding_of(node, data[slice(*spans[row].tolist())].tobytes(), 0) is not None
-    return found, wrong
+    return found, None if is_valid else np.ones(len(found), np.bool_) if present is None else present
 
 
 def _numeric(node: Node, numbers: Ints, present: Bools | None) -> tuple[pa.Array, Bools | None]:
     """Values from their numbers, and a mask of those that are not in their range (None: all are)."""
-    limits: Any = _RANGES.get(node.logical or node.kind)
-    if node.kind in ("boolean", "enum"):
-        limits = 0, 1 if node.kind == "boolean" else len(node.symbols) - 1
-    wrong = None
+    limits, wrong = _limits(node), None
     if limits is not None and len(numbers) and (numbers.min() < limits[0] or numbers.max() > limits[1]):
         wrong = (numbers < limits[0]) | (numbers > limits[1])
     values: Any = numbers
@@ -184,60 +175,30 @@ def float_text(value: float, *, single: bool) -> str:
 _LEAST_PLAIN: Final = 1e-4
 _MOST_PLAIN: Final = 1e10
 _PLAIN_SCALE: Final = 6
-_MOST_HEX: Final = 1 << 30
 
 
 def to_text(array: pa.Array) -> pa.StringArray:
-    """The text of each value of an array from :class:`cdcwb.formats.containers.avro.Decoder`; null stays null. Raises
-    CaptureError if the hex of all bytes exceeds the size of an array (2 GiB)."""
+    """The text of each value of an array; null stays null."""
     kind = array.type
     if types.is_string(kind):
-        return _based(array)
-    if types.is_large_string(kind):
-        return pc.cast(array, pa.string())
+        return packed(array)
     if types.is_integer(kind):
-        return _integers(array)
+        ends = pc.min_max(array)
+        least, most = ends["min"].as_py(), ends["max"].as_py()
+        is_small = least is None or (least >= 0 and most < SMALL)
+        return small_numbers().take(array) if is_small else pc.cast(array, pa.string())
     if types.is_floating(kind):
         return _floats(array)
     if types.is_decimal(kind):
         return _decimal_texts(array)
     if types.is_timestamp(kind):
-        return _timestamps(array)
-    if types.is_date32(kind) or types.is_time(kind):
-        return pc.cast(array, pa.string())
-    if types.is_boolean(kind):
-        return _booleans().take(pc.cast(array, pa.int32()))
+        zoneless = array.cast(pa.timestamp(kind.unit)) if kind.tz else array
+        return pc.binary_replace_slice(pc.cast(zoneless, pa.string()), len("2024-01-31"), len("2024-01-31 "), "T")
     if types.is_binary(kind):
-        return _hex(array)
-    if types.is_null(kind):
-        return pa.nulls(len(array), pa.string())
-    if _is_union(kind):
-        return pc.coalesce(*map(to_text, array.flatten()))
-    encode = msgspec.json.Encoder().encode
-    return pa.array([None if one is None else encode(one).decode() for one in _nested(array)], pa.string())
-
-
-def _based(array: pa.Array) -> pa.Array:
-    """The same values, with offsets from the start of their buffers."""
-    if len(array) == 0 or (array.offset == 0 and _first_offset(array) == 0):
-        return array
-    return array.take(pa.array(np.arange(len(array))))
-
-
-def _first_offset(array: pa.Array) -> int:
-    return int(np.frombuffer(array.buffers()[1], dtype=np.int32, count=1)[0])
-
-
-@cache
-def _booleans() -> pa.StringArray:
-    return pa.array(["false", "true"])
-
-
-def _integers(array: pa.Array) -> pa.StringArray:
-    ends = pc.min_max(array)
-    least, most = ends["min"].as_py(), ends["max"].as_py()
-    if least is None or (least >= 0 and most < SMALL):
-        return small_numbers().take(array)
+        return hex_text(array, upper=False)
+    if types.is_nested(kind):
+        encode = msgspec.json.Encoder().encode
+        return pa.array([None if one is None else encode(one).decode() for one in _nested(array)], pa.string())
     return pc.cast(array, pa.string())
 
 
@@ -273,66 +234,11 @@ def _decimal_texts(array: pa.Array) -> pa.StringArray:
     return texts
 
 
-def _timestamps(array: pa.Array) -> pa.StringArray:
-    plain = array.cast(pa.timestamp(array.type.unit)) if array.type.tz else array
-    return pc.binary_replace_slice(pc.cast(plain, pa.string()), len("2024-01-31"), len("2024-01-31 "), "T")
-
-
-def _hex(array: pa.Array) -> pa.StringArray:
-    array = _based(array)
-    validity, offsets, data = array.buffers()
-    if data is None or not len(array):
-        return pa.nulls(0, pa.string()) if not len(array) else pc.cast(array, pa.string())
-    ends = np.frombuffer(offsets, dtype=np.int32, count=len(array) + 1)
-    if int(ends[-1]) >= _MOST_HEX:
-        raise CaptureError(f"expected less than {_MOST_HEX} bytes to be written as hex at once, found {ends[-1]}")
-    digits = hex_digits(np.frombuffer(data, dtype=np.uint8, count=int(ends[-1])))
-    buffers = [validity, pa.py_buffer(ends * 2), pa.py_buffer(digits)]
-    return pa.Array.from_buffers(pa.string(), len(array), buffers, array.null_count)
-
-
-# --- one value --------------------------------------------------------------------------------------------------------
-
-
-def leaf_value(node: Node, raw: bytes, number: int) -> Any:
-    """A leaf as Arrow takes it, from its bytes or its number."""
-    if node.logical == "decimal":
-        return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{node.scale}")
-    if node.kind in ("float", "double"):
-        return struct.unpack("<f" if node.kind == "float" else "<d", raw)[0]
-    if node.kind == "boolean":
-        return bool(number)
-    if node.kind == "enum":
-        return node.symbols[number]
-    return raw.decode() if node.kind == "string" else raw if node.kind in ("bytes", "fixed") else number
-
-
-def leaf_text(node: Node, raw: bytes, number: int) -> str:
-    """A leaf as its text."""
-    value = leaf_value(node, raw, number)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        return float_text(value, single=node.kind == "float")
-    if node.logical is None and not isinstance(value, bool):
-        return value.hex() if isinstance(value, bytes) else str(value)
-    return str(to_text(pa.array([value], node.arrow))[0])
-
-
-# --- several values in one text ---------------------------------------------------------------------------------------
-
-
-def _is_union(kind: pa.DataType) -> bool:
-    return types.is_struct(kind) and kind.num_fields > 0 and all(one.metadata == MEMBER for one in kind)
-
-
 def _nested(array: pa.Array) -> list[Any]:
     """Each value for JSON: lists and dictionaries with a text or None for every value in them."""
     kind = array.type
     if types.is_struct(kind):
         columns = [_nested(field) for field in array.flatten()]
-        if _is_union(kind):
-            return [next((one for one in row if one is not None), None) for row in zip(*columns, strict=True)]
         rows = zip(*columns, strict=True) if columns else [()] * len(array)
         found: list[Any] = [dict(zip(kind.names, row, strict=True)) for row in rows]
     elif types.is_list(kind) or types.is_map(kind):
@@ -343,10 +249,23 @@ def _nested(array: pa.Array) -> list[Any]:
         spans = [slice(*edge) for edge in pairwise(edges)]
         found = [dict(zip(keys[one], items[one], strict=True)) if is_map else items[one] for one in spans]
     else:
-        texts = to_text(array).to_pylist()
-        return [text and msgspec.Raw(text.encode()) for text in texts] if types.is_large_string(kind) else texts
+        return list(to_text(array).to_pylist())
     return (
         found
         if array.null_count == 0
         else [one if is_valid else None for one, is_valid in zip(found, array.is_valid().to_pylist(), strict=True)]
     )
+
+
+def nested_text(value: Any) -> str | None:
+    """The text of an array, a map, or a union of several types, as fastavro reads it."""
+    found = _texts(value)
+    return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _texts(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_texts(one) for one in value]
+    return value if value is None or isinstance(value, str) else to_text(pa.array([value]))[0].as_py()

@@ -20,7 +20,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
-from cdcwb.formats.arrays import EventBatch
+from cdcwb.formats.arrays import EventBatch, packed
 from cdcwb.formats.containers.envelopes import TIME_TYPES, headers_of, scalar
 from cdcwb.formats.containers.messages import (
     BATCH,
@@ -77,8 +77,9 @@ def kafka_columns(names: Sequence[str]) -> dict[str, str]:
     return found if "value" in found else {}
 
 
-def from_arrow(batches: Batches) -> Messages:
-    """The messages of rows with Kafka's columns, in their order.
+def from_arrow(batches: Batches, headers: Sequence[Any] | None = None) -> Messages:
+    """The messages of rows with Kafka's columns, in their order. ``headers``: those of each row, if the column has them
+    otherwise.
 
     ``offset`` is the column ``_row`` (the number of each row) if there is one, else counted from 0; ``length`` is 1;
     ``source`` is the value. Raises CaptureError if no column is called ``value`` or its type holds no bytes.
@@ -102,10 +103,9 @@ def from_arrow(batches: Batches) -> Messages:
         names = pa.array([TIME_TYPES.get(kind.lower(), kind) for kind in coded.dictionary.to_pylist()], pa.string())
         facts["timestamp_type"] = names.take(coded.indices)
     if "headers" in columns:
-        headers = fact_columns(
-            [headers_of(items) if items else {} for items in _column(table, columns["headers"]).to_pylist()]
-        )
-        facts.update({name: texts for name, texts in headers.items() if name not in FACTS})
+        items = _column(table, columns["headers"]).to_pylist() if headers is None else headers
+        named = fact_columns([headers_of(one) if one else {} for one in items])
+        facts.update({name: texts for name, texts in named.items() if name not in FACTS})
     row = _column(table, _ROW).to_numpy(zero_copy_only=False) if _ROW in table.schema.names else np.arange(count)
     state = np.full(count, MESSAGE, dtype=np.uint8)
     return Messages(row.astype(np.int64), np.ones(count, dtype=np.int64), state, {}, value, key, value, facts)
@@ -131,20 +131,13 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _packed(array: pa.Array) -> pa.Array:
-    """A binary or text array whose offsets begin at 0: Arrow 18 sends others with the wrong bytes."""
-    offsets = array.buffers()[1]
-    begins = array.offset == 0 and (offsets is None or len(array) == 0 or np.frombuffer(offsets, np.int32, 1)[0] == 0)
-    return array if begins else array.take(pa.array(np.arange(len(array))))
-
-
 def _bytes(array: pa.Array, name: str) -> pa.BinaryArray:
     kind = array.type
     if pa.types.is_null(kind):
         return pa.nulls(len(array), pa.binary())
     if not (_is_binary(kind) or _is_text(kind)):
         raise CaptureError(f"column {name!r}: bytes or text was expected, found {kind}")
-    return _packed(array.cast(pa.binary()))
+    return packed(array.cast(pa.binary()))
 
 
 def _is_binary(kind: pa.DataType) -> bool:
@@ -159,7 +152,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _texts(array: pa.Array) -> pa.StringArray:
     if _is_binary(array.type) or pa.types.is_nested(array.type):
         return pa.array([scalar(item) for item in array.to_pylist()], pa.string())
-    return _packed(pc.cast(array, pa.string()))
+    return packed(pc.cast(array, pa.string()))
 
 
 def _times(array: pa.Array) -> pa.StringArray:

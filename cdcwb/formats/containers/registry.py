@@ -60,7 +60,7 @@ def without_login(options: Mapping[str, Any]) -> dict[str, Any]:
     if "@" not in parts.netloc:
         return dict(options)
     os.environ[_OF_URL] = urlunsplit(parts._replace(path="", query="", fragment=""))
-    return {**options, "registry": urlunsplit(_bare(parts))}
+    return {**options, "registry": _without_user(parts)}
 
 
 def _parts(url: str) -> SplitResult | None:
@@ -72,26 +72,19 @@ def _host(parts: SplitResult) -> str:
     return parts.netloc.rpartition("@")[2].lower()
 
 
-def _bare(parts: SplitResult) -> SplitResult:
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2])
-
-
-def _login(parts: SplitResult) -> tuple[str, str]:
-    return unquote(parts.username or ""), unquote(parts.password or "")
+def _without_user(parts: SplitResult) -> str:
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _from_folder(folder: Path, ids: Iterable[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     for number in ids:
-        for name in (f"{number}.avsc", f"{number}.json"):
-            path = folder / name
-            if not path.is_file():
-                continue
-            try:
+        path = next(filter(Path.is_file, (folder / f"{number}.avsc", folder / f"{number}.json")), None)
+        try:
+            if path is not None:
                 found[number] = _schema(path.read_text(encoding="utf-8-sig"))
-            except (OSError, ValueError, RecursionError) as reason:
-                raise CaptureError(f"cannot be read as an Avro schema ({reason})", path=str(path)) from None
-            break
+        except (OSError, ValueError, RecursionError) as reason:
+            raise CaptureError(f"cannot be read as an Avro schema ({reason})", path=str(path)) from None
     return found
 
 
@@ -103,7 +96,7 @@ def _schema(text: str) -> str:
 
 
 def _from_url(parts: SplitResult, ids: Iterable[int]) -> dict[int, str]:
-    shown = urlunsplit(_bare(parts))
+    shown = _without_user(parts)
     if _host(parts) not in _named and ids:
         raise OptionError(
             f"the schema registry {_host(parts)} is not asked, because only a file names it: give it with -o registry=…"
@@ -113,7 +106,9 @@ def _from_url(parts: SplitResult, ids: Iterable[int]) -> dict[int, str]:
     of_url = urlsplit(os.environ.get(_OF_URL, ""))
     user, colon, password = os.environ.get(LOGIN, "").partition(":")
     own = parts if "@" in parts.netloc else of_url if _host(of_url) == _host(parts) else None
-    login = _login(own) if own is not None else (user, password) if colon else None
+    login = (user, password) if colon else None
+    if own is not None:
+        login = unquote(own.username or ""), unquote(own.password or "")
     found: dict[int, str] = {}
     transport = httpx.HTTPTransport(retries=_RETRIES)
     with httpx.Client(transport=transport, timeout=_SECONDS, follow_redirects=True, auth=login) as client:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import hex_digits, interleaved, slices
+from cdcwb.formats.arrays import hex_text, interleaved, packed, slices
 from cdcwb.formats.containers.delimited import (
     Bytes,
     DelimitedRecords,
@@ -50,7 +50,6 @@ __all__ = [
     "cut_json",
     "first_texts",
     "gap_events",
-    "hex_text",
     "is_binary",
     "json_column",
     "named",
@@ -190,24 +189,6 @@ class FileProbe:
 
 
 # --- rows in columns --------------------------------------------------------------------------------------------------
-
-
-def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
-    """Bytes as hexadecimal digits; null stays null."""
-    values = values.cast(pa.binary())
-    if values.null_count:
-        filled = pc.fill_null(values, b"")
-        return pc.if_else(pc.is_null(values), pa.scalar(None, pa.string()), hex_text(filled, upper=upper))
-    if not len(values):
-        return pa.array([], pa.string())
-    _, edges, data = values.buffers()
-    offsets = np.frombuffer(edges, np.int32)[values.offset : values.offset + len(values) + 1]
-    first, last = int(offsets[0]), int(offsets[-1])
-    there = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[first:last]
-    digits = hex_digits(there.reshape(1, -1), upper=upper) if len(there) else there
-    doubled = ((offsets - first) * 2).astype(np.int32)
-    buffers = [None, pa.py_buffer(doubled), pa.py_buffer(np.ascontiguousarray(digits))]
-    return pa.Array.from_buffers(pa.string(), len(values), buffers)
 
 
 @dataclass(slots=True)
@@ -663,13 +644,7 @@ def plain(column: pa.Array) -> pa.Array:
     for is_kind, small in _SMALL_TYPES:
         if is_kind(column.type):
             column = column.cast(small)
-    return column.take(pa.array(np.arange(len(column)))) if column.offset or _starts_late(column) else column
-
-
-def _starts_late(column: pa.Array) -> bool:
-    if not len(column) or not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-        return False
-    return bool(np.frombuffer(column.buffers()[1], dtype=np.int32, count=1)[0])
+    return packed(column)
 
 
 def texts_of(column: pa.Array) -> pa.StringArray:

@@ -123,8 +123,6 @@ def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = ""
             remarks.append((Problem.VALUE, f"{name}: expected a value of {kind.spelled}, found {plain(value)!r:.60}"))
         if isinstance(value, float):
             return float_text(value, single=kind.kind == "float")
-        if kind.kind == "map" and isinstance(value, list):
-            value = dict(value)
         if kind.item is not None and isinstance(value, list) and (kind.item.name or kind.item.kind == "bytes"):
             value = [text_of(one, kind.item, remarks, name) for one in value]
     return plain(value)

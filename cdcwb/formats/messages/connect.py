@@ -104,7 +104,7 @@ def _avro_type(node: Node) -> Type:
     given = node.given
     parameters = dict(given.get("connect.parameters") or {})
     parameters.update({name: str(given[name]) for name in ("scale", "precision") if name in given})
-    inner = node.inner[0].inner[1] if node.kind == "map" else node.inner[0] if node.kind == "array" else None
+    inner = node.inner[0] if node.kind in ("array", "map") else None
     fields = zip(node.names, node.inner, strict=True) if node.kind == "record" else ()
     return Type(
         str(given.get("connect.type") or _KINDS.get(node.kind, node.kind)),
@@ -310,7 +310,7 @@ def _avro(
         return
     kind, decoder = known
     decoded = decoder.decode(values, np.full(len(values), _FRAME if is_framed else 0, dtype=np.int64))
-    for row, (number, content) in enumerate(zip(numbers, decoded.column.to_pylist(), strict=True)):
+    for row, (number, content) in enumerate(zip(numbers, decoded.rows(), strict=True)):
         if not decoded.ok[row]:
             yield number, Broken(Problem.MALFORMED, decoded.reason(row))
         else:

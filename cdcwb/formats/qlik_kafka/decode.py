@@ -474,7 +474,7 @@ class _MessageDecoder:
             return None
         if not decoded.ok[0]:
             return f"metadata message: {decoded.reason(0)}"
-        self.metadata(number, outer, decoded.column[0].as_py())
+        self.metadata(number, outer, decoded.rows()[0])
         return None
 
     def framed(self, number: int, messages: Ints) -> None:
@@ -503,8 +503,9 @@ class _MessageDecoder:
             return
         decoded = self.versions.decoder(text, wanted).decode(values, np.full(len(values), start))
         good = np.flatnonzero(decoded.ok)
-        for row, remarks in decoded.remarks.items():
-            self.found.problems += [(int(messages[row]), one.code, str(one)) for one in remarks]
+        for row, troubles in decoded.troubles.items():
+            if decoded.ok[row]:
+                self.found.problems += [(int(messages[row]), one.code, str(one)) for one in troubles]
         for row in np.flatnonzero(~decoded.ok).tolist():
             self.found.bad.append((int(messages[row]), Problem.MALFORMED, f"Avro data record: {decoded.reason(row)}"))
         if len(good):

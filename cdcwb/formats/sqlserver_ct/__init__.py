@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from cdcwb.errors import OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import as_array
-from cdcwb.formats.containers.rows import TableName, hex_text, stem_of
+from cdcwb.formats.arrays import as_array, hex_text
+from cdcwb.formats.containers.rows import TableName, stem_of
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_rows import Options, RowBatch, TableRows
