@@ -19,6 +19,9 @@ from cdcwb.formats.kernels import interpreted, kernel
 __all__ = [
     "DAY",
     "EARLIEST",
+    "HAS_T",
+    "HAS_ZONE",
+    "IS_TIME",
     "LATEST",
     "MICROSECONDS",
     "NO_DAY",
@@ -28,6 +31,7 @@ __all__ = [
     "days_of",
     "digits_at",
     "from_iso",
+    "iso_times",
     "micros_of_day",
     "moment",
     "moments",
@@ -48,7 +52,7 @@ _SHORTEST: Final = len("2025-03-23T08:00")
 DAY: Final = 86_400_000_000
 """Microseconds."""
 _FIRST, _END = (DAY * (day - date(1970, 1, 1).toordinal()) for day in (1, date.max.toordinal() + 1))
-_TIME, _WRONG = 1, 2
+IS_TIME, _WRONG, HAS_T, HAS_ZONE = 1, 2, 4, 8
 NO_DAY: Final = -(1 << 40)
 """No number of a day."""
 
@@ -56,10 +60,17 @@ NO_DAY: Final = -(1 << 40)
 def moments(texts: pa.StringArray) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """ISO 8601 times (``T`` or blank, any number of digits, UTC without an offset) as timestamps, and a mask of invalid
     texts. Null for null, empty and invalid texts; digits after the microsecond are truncated."""
+    us, state = iso_times(texts)
+    return pa.array(us, MICROSECONDS, mask=state & IS_TIME == 0), state == _WRONG
+
+
+def iso_times(texts: pa.StringArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+    """The microseconds of such times, and what each is: bits IS_TIME, HAS_T and HAS_ZONE; 0 where there is no text."""
     us, state = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int8)
     _read(*content_of(texts), us, state)
-    state[pc.is_null(texts).to_numpy(zero_copy_only=False)] = 0
-    return pa.array(us, MICROSECONDS, mask=state != _TIME), state == _WRONG
+    if texts.null_count:
+        state[pc.is_null(texts).to_numpy(zero_copy_only=False)] = 0
+    return us, state
 
 
 @kernel
@@ -103,6 +114,7 @@ def _read(b: Any, offsets: Any, us: Any, state: Any) -> None:
             continue
         if b[at + 10] != 84 and b[at + 10] != 32:
             continue
+        kind = IS_TIME | (HAS_T if b[at + 10] == 84 else 0)
         day = days_of(digits_at(b, at, 4), digits_at(b, at + 5, 2), digits_at(b, at + 8, 2))
         hour, minute, second, more = digits_at(b, at + 11, 2), digits_at(b, at + 14, 2), np.int64(0), np.int64(0)
         at += _SHORTEST
@@ -117,6 +129,8 @@ def _read(b: Any, offsets: Any, us: Any, state: Any) -> None:
                     unit //= 10
                     at += 1
         zone, sign = np.int64(0), np.int64(1)
+        if at < stop:
+            kind |= HAS_ZONE
         if at + 1 == stop and b[at] == 90:
             at += 1
         elif at + 5 <= stop and (b[at] == 43 or b[at] == 45):
@@ -124,14 +138,14 @@ def _read(b: Any, offsets: Any, us: Any, state: Any) -> None:
             colon = 1 if b[at + 3] == 58 else 0
             if at + 5 + colon == stop:
                 hours, minutes = digits_at(b, at + 1, 2), digits_at(b, at + 3 + colon, 2)
-                zone = hours * 60 + minutes if hours >= 0 and minutes >= 0 else np.int64(1440)
+                zone = hours * 60 + minutes if hours >= 0 and 0 <= minutes < 60 else np.int64(1440)
                 at = stop
         clock = micros_of_day(hour, minute, second)
         if at != stop or day == NO_DAY or clock < 0 or zone >= 1440:
             continue
         found = day * DAY + clock + more - sign * zone * 60_000_000
         if _FIRST <= found < _END:
-            us[row], state[row] = found, _TIME
+            us[row], state[row] = found, kind
 
 
 def moment(text: str | None) -> datetime | None:

@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
-from cdcwb.formats.idm_event_log import events as sentences
-from cdcwb.formats.idm_event_log.decode import FORMS, TableKeyError, _zone_of, padded, parse
+from cdcwb.formats.idm_event_log.decode import FORMS, TableKeyError, parse, parse_column, zone_of
 from cdcwb.formats.idm_event_log.events import VALUES, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
 from cdcwb.formats.moments import to_utc
 from cdcwb.model import Kind, Operation, Problem
+from cdcwb.words import visible
 from tests.reference.idm_times import Printed, read_time
 
 __all__ = [
@@ -97,7 +98,7 @@ def moment_of(text: str | None, zone: str) -> Moment | None:
 
 
 def _in_utc(printed: Printed, zone: str) -> tuple[int, bool]:
-    where = _zone_of(zone)
+    where = zone_of(zone)
     if printed.offset is not None:
         return printed.local - printed.offset, False
     moment, doubtful = to_utc(np.array([printed.local]), where)
@@ -112,31 +113,60 @@ def rules(row: Row, source: LogSource) -> list[Broken]:
 def _rules(row: Row, source: LogSource) -> Iterator[Broken]:
     absent = source.absent
     what = event_type(row["event_type"])
+
+    def broken(column: str, code: Problem, is_fatal: bool, expected: str, behind: str = "") -> Broken:
+        text = row[column]
+        found = repr(visible(text, 60)) if text is not None else "no such column" if column in absent else "NULL"
+        return Broken(column, code, f"{column}: expected {expected}, found {found}{behind}", is_fatal)
+
     if whole_number(row["record_id"]) is None:
-        yield Broken("record_id", Problem.LOG_RULE, sentences.no_record_id(row["record_id"]), True)
-    yield from _key_rules(row["table_key"], "table_key" in absent)
-    if row["status"] not in STATUSES:
-        yield Broken("status", Problem.LOG_STATUS, sentences.no_status(row["status"]), False)
+        yield broken("record_id", Problem.LOG_RULE, True, "a positive whole number of at most 19 digits")
+    key = row["table_key"]
+    error = _key_error(key)
+    if key is None:
+        yield broken("table_key", Problem.TABLE_KEY, True, "column=value")
+    elif error is not None:
+        yield Broken("table_key", Problem.TABLE_KEY, f"table_key: {error} of {visible(key, 60)!r}", True)
+    elif parse_column(pa.array([key])).padded[0]:
+        behind = "; without them it is the key of another object"
+        yield broken("table_key", Problem.TABLE_KEY, False, "no blanks around names and numbers", behind)
+    status = row["status"]
+    if status not in STATUSES:
+        meant = (status or "").strip().upper()
+        hint = f"; {meant} is another status" if meant in STATUSES else ""
+        yield broken("status", Problem.LOG_STATUS, False, "N, S, W, E or F", hint)
     if what is None:
-        sentence = sentences.no_event_type(row["event_type"], "event_type" in absent)
-        yield Broken("event_type", Problem.LOG_RULE, sentence, True)
+        yield broken("event_type", Problem.LOG_RULE, True, "a number from 1 to 8")
     if "event_time" not in absent:
         moment = moment_of(row["event_time"], source.zone)
         if moment is None:
-            yield Broken("event_time", Problem.LOG_RULE, sentences.no_time(row["event_time"]), False)
+            such = "" if row["event_time"] is None else " such as 2024-01-02 03:04:05.123456"
+            yield broken("event_time", Problem.LOG_RULE, False, f"a time{such}")
         elif moment.doubtful:
-            sentence = sentences.ambiguous_time(row["event_time"], source.zone)
-            yield Broken("event_time", Problem.TIME_ZONE, sentence, False)
+            once, behind = f"a time that {source.zone} has once", "; the earlier one is used"
+            yield broken("event_time", Problem.TIME_ZONE, False, once, behind)
     if not row["table_name"]:
-        sentence = sentences.no_name(row["table_name"], "table_name" in absent)
-        yield Broken("table_name", Problem.LOG_RULE, sentence, True)
+        yield broken("table_name", Problem.LOG_RULE, True, "the name of a table or view")
     if what is not None and what.per_field and not row["column_name"]:
-        sentence = sentences.no_column(what.number, row["column_name"], "column_name" in absent)
-        yield Broken("column_name", Problem.LOG_RULE, sentence, True)
+        yield broken("column_name", Problem.LOG_RULE, True, f"the column of an event of type {what.number}")
     for column in ("table_key", "table_name", "column_name", *VALUES):
-        text = row[column]
-        if text is not None and is_written(what, column) and any(map(sentences.is_unfit, text)):
-            yield Broken(column, Problem.XML_CHARACTER, sentences.unfit(column, text), True)
+        unfit = [(at, one) for at, one in enumerate(row[column] or "") if _is_unfit(ord(one))]
+        if unfit and is_written(what, column):
+            found = f"found U+{ord(unfit[0][1]):04X} at character {unfit[0][0]}"
+            sentence = f"{column}: expected characters that XML 1.0 allows, {found}"
+            yield Broken(column, Problem.XML_CHARACTER, sentence, True)
+
+
+def _is_unfit(code: int) -> bool:
+    return (code < 0x20 and code not in (0x09, 0x0A, 0x0D)) or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF)
+
+
+def _key_error(text: str | None) -> TableKeyError | None:
+    try:
+        parse(text or "")
+    except TableKeyError as error:
+        return error
+    return None
 
 
 def is_written(what: EventType | None, column: str) -> bool:
@@ -144,18 +174,6 @@ def is_written(what: EventType | None, column: str) -> bool:
     if column not in VALUES:
         return True
     return what is not None and what.number in ((2,) if column == "old_value" else (1, 2, 3))
-
-
-def _key_rules(text: str | None, absent: bool) -> Iterator[Broken]:
-    try:
-        pairs = None if text is None else parse(text)
-    except TableKeyError as error:
-        yield Broken("table_key", Problem.TABLE_KEY, sentences.broken_key(text, error), True)
-        return
-    if pairs is None or text is None:
-        yield Broken("table_key", Problem.TABLE_KEY, sentences.broken_key(None, None, absent), True)
-    elif padded(text):
-        yield Broken("table_key", Problem.TABLE_KEY, sentences.padded_key(text), False)
 
 
 def event(row: Row, source: LogSource, images: bool = True) -> dict[str, Any]:

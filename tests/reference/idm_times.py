@@ -13,18 +13,18 @@ _ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ZONE: Final = r"(?P<zone>\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
 _NUMERIC: Final = re.compile(
-    rf"(\d{{4}})-(\d\d)-(\d\d)(?:(?P<part>[T ])(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{{1,12}}))?)?{_ZONE})?",
+    rf"(\d{{4}})-(\d\d)-(\d\d)(?:(?P<part>[T ])(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?{_ZONE})?",
     re.ASCII | re.IGNORECASE,
 )
-_DB2_FORM: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)-(\d\d)\.(\d\d)\.(\d\d)(?:[.,](\d{1,12}))?", re.ASCII)
+_DB2_FORM: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)-(\d\d)\.(\d\d)\.(\d\d)(?:[.,](\d+))?", re.ASCII)
 _SYBASE_FORM: Final = re.compile(
     r"([A-Z]{3}) +(\d{1,2}),? +(\d{4})"
-    r"(?: +(\d{1,2}):(\d\d)(?::(\d\d)(?:(?P<sign>[:.])(\d{1,9}))?)? ?(?P<half>[AP]M)?)?",
+    r"(?: +(\d{1,2}):(\d\d)(?::(\d\d)(?:(?P<sign>[:.])(\d+))?)? ?(?P<half>[AP]M)?)?",
     re.ASCII | re.IGNORECASE,
 )
 _ORACLE_FORM: Final = re.compile(
     r"(\d{1,2})-([A-Z]{3})-(\d{4}|\d\d)"
-    rf"(?:[ :T](\d{{1,2}})[.:](\d\d)[.:](\d\d)(?:[.,](\d{{1,12}}))?(?: ?(?P<half>[AP]M))?{_ZONE})?",
+    rf"(?:[ :T](\d{{1,2}})[.:](\d\d)[.:](\d\d)(?:[.,](\d+))?(?: ?(?P<half>[AP]M))?{_ZONE})?",
     re.ASCII | re.IGNORECASE,
 )
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -102,6 +102,6 @@ def _offset(zone: str) -> int | None:
     if text[0] not in "+-":
         return 0
     hours, minutes = int(text[1:3]), int(text[-2:]) if len(text) > 3 else 0
-    if hours > 26 or minutes > 59:
+    if hours > 23 or minutes > 59:
         return None
     return (hours * 60 + minutes) * 60 * _SECOND * (-1 if text[0] == "-" else 1)

@@ -16,7 +16,6 @@ from cdcwb.formats.idm_event_log.decode import (
     SPECIAL,
     TableKeyError,
     escape_value,
-    padded,
     parse,
     parse_column,
     same_objects,
@@ -37,6 +36,10 @@ values = st.text(st.characters(codec="utf-8"), max_size=8) | st.text(SPECIAL + "
 pairs = st.lists(st.tuples(names, values), min_size=1, max_size=4, unique_by=lambda pair: pair[0])
 damaged = st.text("ab1 =+\"\\,'\té", max_size=14)
 keys = pairs.map(format_key) | damaged | st.sampled_from(["idu=1", "a=1+b=2", "a=1+a=2", "", "idu= 1", GUIDE])
+
+
+def padded(text: str) -> bool:
+    return bool(parse_column(pa.array([text])).padded[0])
 
 
 def same_object(text: str) -> str:

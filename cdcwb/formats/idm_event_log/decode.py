@@ -1,4 +1,4 @@
-r"""Texts of a log as numbers, times and keys (docs/formats/idm-event-log.md §1.3, §2). Keys, ``table_key``:
+r"""Texts of a log as numbers, times and keys (docs/formats/idm-event-log.md §1.3, §1.4, §2). Keys, ``table_key``:
 
     table key  = identifier {"+" identifier}
     identifier = column name "=" value
@@ -11,9 +11,8 @@ character, the empty text is ``""``; no column is in a key twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -22,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_text, content_of, slices
+from cdcwb.formats.arrays import as_array, as_text, content_of, slices
 from cdcwb.formats.kernels import kernel
-from cdcwb.formats.moments import DAY, NO_DAY, Zone, days_of, micros_of_day, parse_zone, to_utc
+from cdcwb.formats.moments import EARLIEST, HAS_T, HAS_ZONE, IS_TIME, LATEST, Zone, iso_times, parse_zone, to_utc
 
 __all__ = [
     "BLANKS",
@@ -36,105 +35,89 @@ __all__ = [
     "Ints",
     "KeyColumn",
     "TableKeyError",
-    "bytes_of_texts",
     "escape_value",
     "numbers_of",
-    "padded",
     "parse",
     "parse_column",
     "parse_times",
     "parts",
-    "ranges",
     "same_objects",
     "xml_unfit",
+    "zone_of",
 ]  # fmt: skip
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
-FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
-"""``yyyy-mm-dd hh:mm:ss[.f…]``; the same with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
-``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
 
-_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTHS: Final = tuple(int.from_bytes(name.encode(), "big") for name in _NAMES)
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_EARLIEST: Final = (1 - _EPOCH) * DAY
-_LATEST: Final = (date.max.toordinal() - _EPOCH + 1) * DAY - 1
-
-
-def bytes_of_texts(texts: pa.StringArray) -> tuple[Bytes, Ints]:
+def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
     """The UTF-8 bytes of all texts, and the offset of each, with the end as one more. A null has no bytes."""
     data, offsets = content_of(texts)
-    if texts.null_count and np.diff(offsets)[pc.is_null(texts).to_numpy(zero_copy_only=False)].any():
+    if texts.null_count and np.diff(offsets)[as_array(pc.is_null(texts))].any():
         return content_of(pc.fill_null(texts, ""))
     return data, offsets
 
 
-def ranges(first: Ints, counts: Ints) -> Ints:
-    """``first[0], first[0] + 1, …`` (``counts[0]`` of them), then ``first[1], …``."""
-    ends = np.cumsum(counts)
-    found: Ints = np.repeat(first - (ends - counts), counts) + np.arange(int(ends[-1]) if len(ends) else 0)
-    return found
-
-
 # --- numbers and characters -------------------------------------------------------------------------------------------
+
+_NUMBER: Final = r"^[ \t\n\r\f]*\+?0*(?P<digits>\d{1,19})(?:\.0*)?[ \t\n\r\f]*$"
+_LARGEST: Final = str(2**63 - 1)
+_SURE: Final = len(_LARGEST) - 1  # digits that 63 bits always hold
 
 
 def numbers_of(texts: pa.StringArray) -> pa.Int64Array:
     """Texts as whole numbers from 1 to 2^63 - 1, null for all else. Blanks around a number, leading zeros and a
     fraction of zeros (as decimal columns are printed) do not matter."""
-    data, offsets = bytes_of_texts(texts)
-    found = np.empty(len(texts), np.int64)
-    _numbers(data, offsets, found)
-    return pa.array(found, mask=found == 0)
+    nothing = pa.scalar(None, pa.string())
+    size, nothing = pc.binary_length(texts), pa.scalar(None, pa.string())
+    simple = pc.and_(pc.ascii_is_decimal(texts), pc.and_(pc.greater(size, 0), pc.less_equal(size, _SURE)))
+    other = pc.fill_null(pc.invert(simple), False)
+    numbers = pc.if_else(simple, texts, nothing).cast(pa.int64())
+    digits = pc.struct_field(pc.extract_regex(texts.filter(other), _NUMBER), "digits")
+    fits = pc.less_equal(pc.utf8_lpad(digits, len(_LARGEST), "0"), _LARGEST)
+    numbers = pc.replace_with_mask(numbers, other, pc.if_else(fits, digits, nothing).cast(pa.int64()))
+    return pc.if_else(pc.greater(numbers, 0), numbers, pa.scalar(None, pa.int64()))
 
 
-@kernel
-def _numbers(b: Bytes, offsets: Ints, found: Any) -> None:
-    for row in range(len(found)):
-        at, stop, number = offsets[row], offsets[row + 1], np.int64(0)
-        while at < stop and (b[at] == 32 or b[at] == 9 or b[at] == 10 or b[at] == 12 or b[at] == 13):
-            at += 1
-        if at < stop and b[at] == 43:
-            at += 1
-        while at < stop and 48 <= b[at] <= 57:
-            digit = np.int64(b[at]) - 48
-            if number > 922337203685477580 or (number == 922337203685477580 and digit > 7):
-                break
-            number = number * 10 + digit
-            at += 1
-        if at < stop and b[at] == 46 and at > offsets[row] and 48 <= b[at - 1] <= 57:
-            at += 1
-            while at < stop and b[at] == 48:
-                at += 1
-        while at < stop and (b[at] == 32 or b[at] == 9 or b[at] == 10 or b[at] == 12 or b[at] == 13):
-            at += 1
-        found[row] = number if at == stop else 0
+_ALLOWED: Final = np.frombuffer(b"\t\n\r", np.uint8)
 
 
 def xml_unfit(texts: pa.StringArray) -> Bools:
     """Rows with a character that XML 1.0 cannot hold: a control character but tab and line ends, U+FFFE or U+FFFF."""
-    found, held = np.zeros(len(texts), np.bool_), texts.buffers()[2]
-    every = np.frombuffer(held or b"", np.uint8)
+    rows, content = np.zeros(len(texts), np.bool_), texts.buffers()[2]
+    every = np.frombuffer(content or b"", np.uint8)
     if len(every) and (every.min() < 32 or (every == 0xEF).any()):
-        _unfit(*bytes_of_texts(texts), found)
-    return found
-
-
-@kernel
-def _unfit(b: Bytes, offsets: Ints, found: Bools) -> None:
-    for row in range(len(found)):
-        for at in range(offsets[row], offsets[row + 1]):
-            if b[at] < 32:
-                if b[at] != 9 and b[at] != 10 and b[at] != 13:
-                    found[row] = True
-            elif b[at] == 0xEF and b[at + 1] == 0xBF and b[at + 2] >= 0xBE:
-                found[row] = True
+        data, offsets = _bytes_of(texts)
+        control, last = np.flatnonzero(data < 32), np.flatnonzero(data == 0xEF)
+        last = last[(data[last + 1] == 0xBF) & (data[last + 2] >= 0xBE)]
+        for unfit in (control[~np.isin(data[control], _ALLOWED)], last):
+            rows[np.searchsorted(offsets, unfit, side="right") - 1] = True
+    return rows
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
+
+FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
+"""``yyyy-mm-dd hh:mm:ss[.f…]``; the same with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
+``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
+
+_ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
+_ZONE: Final = r"(?:\s*(?P<zone>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?"
+_FRACTION: Final = r"(?:[.,](?P<fraction>\d+))?"
+_PATTERNS: Final = {
+    _ODBC: r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?:(?P<t>[T ])(?P<hour>\d\d):(?P<minute>\d\d)"
+    rf"(?::(?P<second>\d\d){_FRACTION})?{_ZONE})?",
+    _DB2: r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)-(?P<hour>\d\d)\.(?P<minute>\d\d)\.(?P<second>\d\d)"
+    rf"{_FRACTION}",
+    _SYBASE: r"(?P<month>[A-Z]{3}) +(?P<day>\d{1,2}),? +(?P<year>\d{4})(?: +(?P<hour>\d{1,2}):(?P<minute>\d\d)"
+    r"(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+)|:(?P<thousandths>\d{1,3}))?)? ?(?P<half>[AP]M)?)?",
+    _ORACLE: r"(?P<day>\d{1,2})-(?P<month>[A-Z]{3})-(?P<year>\d{4}|\d\d)(?:[ :T](?P<hour>\d{1,2})[.:]"
+    rf"(?P<minute>\d\d)[.:](?P<second>\d\d){_FRACTION}(?: ?(?P<half>[AP]M))?{_ZONE})?",
+}
+_MONTHS: Final = pa.array(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
+_HOURS: Final = {half: pa.array([f"{hour % 12 + 12 * (half == 'pm'):02d}" for hour in range(1, 13)])
+                 for half in ("am", "pm")}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +132,7 @@ class EventTimes:
 
 
 @lru_cache(maxsize=64)
-def _zone_of(zone: str | Zone | None) -> Zone:
+def zone_of(zone: str | Zone | None) -> Zone:
     """A zone by its name or offset; UTC for None. Raises OptionError."""
     if zone is None or (isinstance(zone, str) and zone.upper() in ("UTC", "Z", "GMT")):
         return timedelta(0)
@@ -158,233 +141,108 @@ def _zone_of(zone: str | Zone | None) -> Zone:
 
 def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventTimes:
     """The moments of printed times, which are in ``zone`` (UTC if None) unless they have an offset themselves."""
-    count = len(texts)
-    utc, form, zoned = np.zeros(count, np.int64), np.full(count, -1, np.int8), np.zeros(count, np.bool_)
-    _times(*bytes_of_texts(texts), utc, form, zoned)
-    doubtful = np.zeros(count, np.bool_)
-    where = _zone_of(zone)
+    utc, state = iso_times(texts)
+    form = np.where(state & IS_TIME, np.where(state & (HAS_T | HAS_ZONE), _ISO, _ODBC), -1).astype(np.int8)
+    zoned = state & HAS_ZONE > 0
+    others = np.flatnonzero((form < 0) & as_array(pc.is_valid(texts)))
+    if len(others):
+        coded = texts.take(pa.array(others)).dictionary_encode()
+        index = coded.indices.to_numpy()
+        utc[others], form[others], zoned[others] = (one[index] for one in _other_times(coded.dictionary))
+    doubtful = np.zeros(len(texts), np.bool_)
+    where = zone_of(zone)
     if where != timedelta(0):
         bare = np.flatnonzero((form >= 0) & ~zoned)
         utc[bare], doubtful[bare] = to_utc(utc[bare], where)
-    form[(utc < _EARLIEST) | (utc > _LATEST)] = -1
+    form[(utc < EARLIEST) | (utc > LATEST)] = -1
     return EventTimes(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
 
 
-@kernel
-def _times(b: Bytes, offsets: Ints, utc: Ints, form: Any, zoned: Bools) -> None:
-    """Reads each text as one of FORMS; ``utc`` is without the zone's offset where the text has none (not ``zoned``)."""
-    for row in range(len(form)):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop and (b[at] == 32 or b[at] == 9):
-            at += 1
-        while at < stop and (b[stop - 1] == 32 or b[stop - 1] == 9):
-            stop -= 1
-        kind, days, at = _date(b, at, stop)
-        if kind < 0:
+def _other_times(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.int8], Bools]:
+    """Microseconds, form (-1: none) and whether there is a zone, of texts that are rewritten as ISO 8601."""
+    bare = pc.utf8_trim(texts, " \t")
+    utc, form, zoned = np.zeros(len(texts), np.int64), np.full(len(texts), -1, np.int8), np.zeros(len(texts), np.bool_)
+    for kind, pattern in _PATTERNS.items():
+        fields = pc.extract_regex(bare, f"(?i)^{pattern}$")
+        rows = np.flatnonzero(as_array(pc.is_valid(fields)))
+        if not len(rows):
             continue
-        if at == stop:
-            utc[row], form[row] = days * DAY, kind
-            continue
-        hour, minute, second, micros, at = _clock(b, at, stop, kind)
-        if at >= 0 and (kind == 3 or kind == 4):
-            hour, at = _half_day(b, at, stop, hour)
-        clock = micros_of_day(hour, minute, second)
-        if at < 0 or clock < 0:
-            continue
-        local = days * DAY + clock + micros
-        if at < stop and (kind == 2 or kind == 3):
-            continue
-        if at < stop:
-            offset, at = _offset(b, at, stop)
-            if at != stop:
-                continue
-            local -= offset * 60_000_000
-            zoned[row] = True
-            kind = 1 if kind == 0 else kind
-        utc[row], form[row] = local, kind
+        some = fields.take(pa.array(rows))
+        us, state = iso_times(_as_iso({one.name: pc.ascii_lower(some.field(one.name)) for one in some.type}))
+        has_zone = state & HAS_ZONE > 0
+        is_iso = has_zone | as_array(pc.equal(pc.ascii_lower(some.field("t")), "t")) if kind == _ODBC else False
+        is_time = state & IS_TIME > 0
+        utc[rows], zoned[rows] = us, has_zone
+        form[rows] = np.where(is_time, np.where(is_iso, _ISO, kind), -1)
+    return utc, form, zoned
 
 
-@kernel
-def _digits(b: Bytes, at: Any, stop: Any, least: Any, most: Any) -> Any:
-    """The number that begins at ``at``, and where it ends; -1 where it has fewer than ``least`` digits."""
-    number, end = np.int64(0), at
-    while end < stop and end - at < most and 48 <= b[end] <= 57:
-        number = number * 10 + np.int64(b[end]) - 48
-        end += 1
-    return number, end if end - at >= least else np.int64(-1)
+def _as_iso(fields: dict[str, pa.StringArray]) -> pa.StringArray:
+    """Fields of times in lower case, empty for those without one, as ISO 8601; null where they are none."""
+
+    def field(name: str, default: str) -> pa.StringArray:
+        empty = pa.repeat("", len(fields["year"]))
+        return pc.if_else(pc.equal(fields.get(name, empty), ""), default, fields.get(name, empty))
+
+    year, month, hour, half, zone = (field(name, "") for name in ("year", "month", "hour", "half", "zone"))
+    century = pc.if_else(pc.less(year, "50"), "20", "19")
+    year = pc.if_else(pc.equal(pc.binary_length(year), 2), pc.binary_join_element_wise(century, year, ""), year)
+    number = pc.add(pc.index_in(month, _MONTHS), 1).cast(pa.string())
+    month = pc.if_else(pc.equal(pc.binary_length(month), 3), number, month)
+    hour = pc.utf8_lpad(field("hour", "0"), 2, "0")
+    for name, hours in _HOURS.items():
+        of_day = hours.take(pc.index_in(hour, pa.array([f"{one:02d}" for one in range(1, 13)])))
+        hour = pc.if_else(pc.equal(half, name), of_day, hour)
+    fraction = pc.if_else(
+        pc.equal(field("thousandths", ""), ""),
+        field("fraction", "0"),
+        pc.utf8_lpad(field("thousandths", ""), 3, "0"),
+    )
+    zone = pc.if_else(pc.is_in(zone, pa.array(["z", "utc", "gmt"])), "Z", zone)
+    zone = pc.if_else(pc.equal(pc.binary_length(zone), 3), pc.binary_join_element_wise(zone, "00", ""), zone)
+    date = pc.binary_join_element_wise(year, *(pc.utf8_lpad(one, 2, "0") for one in (month, fields["day"])), "-")
+    clock = pc.binary_join_element_wise(hour, field("minute", "00"), field("second", "00"), ":")
+    return pc.binary_join_element_wise(date, "T", clock, ".", fraction, zone, "")
 
 
-@kernel
-def _month(b: Bytes, at: Any, stop: Any) -> Any:
-    """The month of an English name of three letters, 0 for none."""
-    if at + 3 > stop:
-        return np.int64(0)
-    one, two, three = np.int64(b[at]) | 32, np.int64(b[at + 1]) | 32, np.int64(b[at + 2]) | 32
-    name = (one << 16) | (two << 8) | three
-    for month in range(12):
-        if name == _MONTHS[month]:
-            return np.int64(month + 1)
-    return np.int64(0)
-
-
-@kernel
-def _date(b: Bytes, at: Any, stop: Any) -> Any:
-    """The form that a date begins (the clock decides between ODBC, ISO 8601 and DB2), its days since 1970, and where it
-    ends; form -1 for no date."""
-    year, month, day, form, end = np.int64(0), np.int64(0), np.int64(0), np.int64(-1), np.int64(-1)
-    if at < stop and b[at] >= 65:
-        month = _month(b, at, stop)
-        at += 3
-        space = at
-        while at < stop and b[at] == 32:
-            at += 1
-        if month == 0 or at == space:
-            return form, day, end
-        day, at = _digits(b, at, stop, 1, 2)
-        if at >= 0 and at < stop and b[at] == 44:
-            at += 1
-        space = at
-        while 0 <= at < stop and b[at] == 32:
-            at += 1
-        if at < 0 or at == space:
-            return form, day, end
-        year, end = _digits(b, at, stop, 4, 4)
-        form = np.int64(3)
-    else:
-        year, behind = _digits(b, at, stop, 1, 4)
-        if behind < 0 or behind >= stop or b[behind] != 45:
-            return form, day, end
-        if behind - at == 4:
-            month, at = _digits(b, behind + 1, stop, 2, 2)
-            if at < 0 or at >= stop or b[at] != 45:
-                return form, day, end
-            day, end = _digits(b, at + 1, stop, 2, 2)
-            form = np.int64(0)
-            if end >= 0 and end < stop:
-                form = np.int64(1) if b[end] | 32 == 116 else np.int64(2) if b[end] == 45 else np.int64(0)
-        elif behind - at <= 2:
-            day, month, at = year, _month(b, behind + 1, stop), behind + 4
-            if month == 0 or at >= stop or b[at] != 45:
-                return form, day, end
-            year, end = _digits(b, at + 1, stop, 2, 4)
-            if end - at == 4:
-                return form, day, end
-            if end - at == 3:
-                year += 2000 if year < 50 else 1900
-            form = np.int64(4)
-    found = days_of(year, month, day)
-    return form if end >= 0 and found != NO_DAY else np.int64(-1), found, end
-
-
-@kernel
-def _clock(b: Bytes, at: Any, stop: Any, form: Any) -> Any:
-    """Hour, minute, second, microseconds, and where they end (-1: this is no clock of that form)."""
-    zero, none = np.int64(0), np.int64(-1)
-    least, colon, dot = np.int64(2), 58, 58
-    if b[at] != 32 and (form == 0 or form == 3 or (form == 4 and b[at] != 58 and b[at] | 32 != 116)):
-        return zero, zero, zero, zero, none
-    at += 1
-    if form == 3:
-        while at < stop and b[at] == 32:
-            at += 1
-    if form == 3 or form == 4:
-        least = np.int64(1)
-    if form == 2 or form == 4:
-        dot = 46
-    if form == 2:
-        colon = 46
-    hour, at = _digits(b, at, stop, least, 2)
-    if at < 0 or at >= stop or (b[at] != colon and b[at] != dot):
-        return zero, zero, zero, zero, none
-    minute, at = _digits(b, at + 1, stop, 2, 2)
-    if at < 0:
-        return zero, zero, zero, zero, none
-    if at >= stop or (b[at] != colon and b[at] != dot):
-        return hour, minute, zero, zero, none if form == 2 or form == 4 else at
-    second, at = _digits(b, at + 1, stop, 2, 2)
-    if at < 0 or at >= stop:
-        return hour, minute, second, zero, at
-    sign = b[at]
-    if sign != 46 and (form == 3 or sign != 44) and (form != 3 or sign != 58):
-        return hour, minute, second, zero, at
-    start = at + 1
-    micros, end = _digits(b, start, stop, 1, 6)
-    if end < 0:
-        return zero, zero, zero, zero, none
-    digits = end - start
-    while end < stop and end - start < (9 if form == 3 else 12) and 48 <= b[end] <= 57:
-        end += 1
-    if sign == 58:  # thousandths of a second, without leading zeros
-        return hour, minute, second, micros * 1000 if digits <= 3 else zero, end
-    while digits < 6:
-        micros *= 10
-        digits += 1
-    return hour, minute, second, micros, end
-
-
-@kernel
-def _half_day(b: Bytes, at: Any, stop: Any, hour: Any) -> Any:
-    """The hour of 24 where AM or PM follows (99: a clock of 12 hours does not have it), and where that ends."""
-    begin = at + 1 if at < stop and b[at] == 32 else at
-    if begin + 2 > stop or b[begin + 1] | 32 != 109 or (b[begin] | 32 != 97 and b[begin] | 32 != 112):
-        return hour, at
-    if hour < 1 or hour > 12:
-        return np.int64(99), begin + 2
-    return hour % 12 + (12 if b[begin] | 32 == 112 else 0), begin + 2
-
-
-@kernel
-def _offset(b: Bytes, at: Any, stop: Any) -> Any:
-    """The minutes of a zone's offset, and where it ends (-1: it is none)."""
-    zero, none = np.int64(0), np.int64(-1)
-    while at < stop and (b[at] == 32 or 9 <= b[at] <= 13):
-        at += 1
-    if at >= stop:
-        return zero, none
-    if b[at] | 32 == 122:
-        return zero, at + 1
-    if at + 3 <= stop:
-        utc = b[at] | 32 == 117 and b[at + 1] | 32 == 116 and b[at + 2] | 32 == 99
-        gmt = b[at] | 32 == 103 and b[at + 1] | 32 == 109 and b[at + 2] | 32 == 116
-        if utc or gmt:
-            return zero, at + 3
-    sign = np.int64(b[at])
-    if sign != 43 and sign != 45:
-        return zero, none
-    hours, at = _digits(b, at + 1, stop, 2, 2)
-    if at < 0:
-        return zero, none
-    minutes = np.int64(0)
-    if at < stop:
-        minutes, at = _digits(b, at + 1 if b[at] == 58 else at, stop, 2, 2)
-    if at < 0 or hours > 26 or minutes > 59:
-        return zero, none
-    return (hours * 60 + minutes) * (-1 if sign == 45 else 1), at
-
+# --- keys -------------------------------------------------------------------------------------------------------------
 
 SPECIAL: Final = ",;'+\"=\\<>"
 """The characters that force quotes around a value (§2.2)."""
 
 BLANKS: Final = " \t\r\n"
 
-_IS_SPECIAL: Final = np.isin(np.arange(256), list(SPECIAL.encode()))
 _IS_BLANK: Final = np.isin(np.arange(256), list(BLANKS.encode()))
-_EXPECTED: Final = (
-    "",
-    "a column name",
-    "=",
-    "a column name",
-    "a column that is not in the key yet",
-    "a value, in double quotes if it has a special character",
-    "+ or the end, because the value is not in double quotes,",
-    "a double quote or \\ after \\",
-    "a closing double quote",
-    "+ or the end",
-    "the end, because a key has at most 256 columns,",
-)
-_MOST_COLUMNS: Final = 256  # of a key; each is compared with those before it
-_BLANK_NAME, _REPEATED_NAME = 3, 4
-_ESCAPED: Final = r'\\(["\\])'
+_ORDINARY, _EQUALS, _PLUS, _QUOTE, _BACKSLASH, _OTHER, _END = range(7)  # what a byte is; after the last: the end
+_CLASS: Final = np.full(256, _ORDINARY, np.int64)
+for _character in SPECIAL.encode():
+    _CLASS[_character] = {61: _EQUALS, 43: _PLUS, 34: _QUOTE, 92: _BACKSLASH}.get(_character, _OTHER)
+
+_NAME_BEGIN, _NAME, _VALUE_BEGIN, _VALUE, _QUOTED, _ESCAPED, _CLOSED, _DONE = range(8)  # where a reader is
+_NO_NAME, _NO_EQUALS, _NO_VALUE, _UNQUOTED, _NO_ESCAPED, _UNCLOSED, _NO_PLUS, _BLANK_NAME, _REPEATED_NAME = range(8, 17)
+_EXPECTED: Final = {
+    _NO_NAME: "a column name",
+    _NO_EQUALS: "=",
+    _NO_VALUE: "a value, in double quotes if it has a special character",
+    _UNQUOTED: "+ or the end, because the value is not in double quotes,",
+    _NO_ESCAPED: "a double quote or \\ after \\",
+    _UNCLOSED: "a closing double quote",
+    _NO_PLUS: "+ or the end",
+    _BLANK_NAME: "a column name",
+    _REPEATED_NAME: "a column that is not in the key yet",
+}
+_NEXT: Final = np.array(
+    [  # ordinary    =             +            "            \            other       end
+        [_NAME,       _NO_NAME,     _NO_NAME,    _NO_NAME,    _NO_NAME,    _NO_NAME,    _NO_NAME],
+        [_NAME,       _VALUE_BEGIN, _NO_EQUALS,  _NO_EQUALS,  _NO_EQUALS,  _NO_EQUALS,  _NO_EQUALS],
+        [_VALUE,      _NO_VALUE,    _NO_VALUE,   _QUOTED,     _NO_VALUE,   _NO_VALUE,   _NO_VALUE],
+        [_VALUE,      _UNQUOTED,    _NAME_BEGIN, _UNQUOTED,   _UNQUOTED,   _UNQUOTED,   _DONE],
+        [_QUOTED,     _QUOTED,      _QUOTED,     _CLOSED,     _ESCAPED,    _QUOTED,     _UNCLOSED],
+        [_NO_ESCAPED, _NO_ESCAPED,  _NO_ESCAPED, _QUOTED,     _QUOTED,     _NO_ESCAPED, _NO_ESCAPED],
+        [_NO_PLUS,    _NO_PLUS,     _NAME_BEGIN, _NO_PLUS,    _NO_PLUS,    _NO_PLUS,    _DONE],
+    ]
+)  # fmt: skip
+"""What follows where a reader is on a byte of each class; numbers after _DONE are errors."""
 
 
 class TableKeyError(ValueError):
@@ -410,52 +268,69 @@ class KeyColumn:
     padded: Bools
 
 
-@dataclass(slots=True)
-class _KeyIdentifiers:
-    """Keys cut into their identifiers, one after the other. ``counts``: how many each row has, up to its error.
-    ``spans``: where name and value begin and end, the value with its quotes. ``error``: 0, or an index of _EXPECTED,
-    ``position``: its byte in the data. ``escaped``: values with escapes."""
+@kernel
+def _cut(b: Bytes, offsets: Ints, spans: Ints, counts: Ints, ends: Ints, position: Ints) -> Any:
+    """Cuts each row by the grammar: ``spans`` are begin and end of names and values (with quotes; the end is -1 where
+    that is not valid), ``ends`` is _DONE or an error, at ``position``. Returns how many names there are."""
+    found = 0
+    for row in range(len(counts)):
+        first, begin, at, stop, state = found, offsets[row], offsets[row], offsets[row + 1], _NAME_BEGIN
+        while state < _DONE:
+            state = _NEXT[state, _END if at == stop else _CLASS[b[at]]]
+            if state == _VALUE_BEGIN:
+                spans[found, 0], spans[found, 1], spans[found, 2], spans[found, 3] = begin, at, at + 1, -1
+                found += 1
+            elif state in (_NAME_BEGIN, _DONE):
+                spans[found - 1, 3], begin = at, at + 1
+            at += 1
+            if state in (_NAME, _VALUE, _QUOTED):
+                while at < stop and _CLASS[b[at]] == _ORDINARY:
+                    at += 1
+        counts[row], ends[row], position[row] = found - first, state, at - 1
+    return found
 
-    data: Bytes
-    offsets: Ints
-    counts: Ints
-    spans: Ints
-    escaped: Bools
-    error: Ints
-    position: Ints
-    padded: Bools
-    total: int = field(init=False)
+
+class _KeyIdentifiers:
+    """Keys cut into their identifiers, one after the other. ``row``: that of each. ``names``; ``error``: 0 or what is
+    wrong with each key, ``position``: its byte in the data."""
 
     def __init__(self, keys: pa.StringArray) -> None:
-        self.data, self.offsets = bytes_of_texts(keys)
-        most, rows = int(np.count_nonzero(self.data == ord("="))), len(keys)
-        self.counts, self.error, self.position = (np.zeros(rows, np.int64) for _ in range(3))
-        self.spans, self.escaped, self.padded = (
-            np.empty((4, most), np.int64),
-            np.zeros(most, bool),
-            np.zeros(rows, bool),
-        )
-        given = pc.is_valid(keys).to_numpy(zero_copy_only=False)
-        names, name_ends, values, value_ends = self.spans
-        self.total = int(
-            _cut(
-                self.data, self.offsets, given, _IS_SPECIAL, _IS_BLANK, names, name_ends, values, value_ends,
-                self.escaped, self.counts, self.error, self.position, self.padded,
-            )
-        )  # fmt: skip
+        self.data, self.offsets = _bytes_of(keys)
+        count = len(keys)
+        counts, ends, self.position = (np.zeros(count, np.int64) for _ in range(3))
+        spans = np.empty((int(np.count_nonzero(self.data == ord("="))), 4), np.int64)
+        self.spans = spans[: _cut(self.data, self.offsets, spans, counts, ends, self.position)]
+        self.error = np.where(ends == _DONE, 0, ends)
+        self.row = np.repeat(np.arange(count), counts)
+        begin, end, _, _ = self.spans.T
+        self.names = as_text(slices(self.data, begin, end))
+        self.padded_names = np.flatnonzero(_IS_BLANK[self.data[begin]] | _IS_BLANK[self.data[end - 1]])
+        trimmed = pc.utf8_trim(self.names.take(pa.array(self.padded_names)), BLANKS)
+        self._fail(self._repeated(counts), _REPEATED_NAME)
+        self._fail(self.padded_names[as_array(pc.equal(trimmed, ""))], _BLANK_NAME)
 
-    def written(self) -> list[tuple[str, str]]:
-        """All columns with their values as written, with quotes."""
-        raw, spans = self.data.tobytes(), self.spans[:, : self.total].T.tolist()
-        return [(raw[begin:end].decode(), raw[value:stop].decode()) for begin, end, value, stop in spans]
+    def _repeated(self, counts: Ints) -> Ints:
+        """The names that an earlier one of the same key is equal to."""
+        several = np.flatnonzero(counts[self.row] > 1)
+        code = self.names.take(pa.array(several)).dictionary_encode().indices.to_numpy()
+        alike = self.row[several] << 32 | code
+        if np.diff(np.sort(alike)).all():
+            return several[:0]
+        return np.delete(several, np.unique(alike, return_index=True)[1])
+
+    def _fail(self, names: Ints, error: int) -> None:
+        """Sets an error at names, unless there is one before it in the key."""
+        for name in names.tolist():
+            row, position = self.row[name], self.spans[name, 0]
+            if not self.error[row] or position < self.position[row]:
+                self.error[row], self.position[row] = error, position
 
     def failure(self, row: int, text: str) -> TableKeyError | None:
         """What is wrong with a row, whose text is given."""
         code = int(self.error[row])
         if not code:
             return None
-        raw = text.encode()
-        at = len(raw[: self.position[row] - self.offsets[row]].decode(errors="replace"))
+        at = len(text.encode()[: self.position[row] - self.offsets[row]].decode(errors="replace"))
         found = repr(text[at]) if at < len(text) else "the end"
         if code == _BLANK_NAME:
             found = "blanks alone"
@@ -464,145 +339,39 @@ class _KeyIdentifiers:
         return TableKeyError(at, _EXPECTED[code], found)
 
 
-@kernel
-def _cut(
-    b: Bytes,
-    offsets: Ints,
-    given: Bools,
-    special: Bools,
-    blank: Bools,
-    names: Ints,
-    name_ends: Ints,
-    values: Ints,
-    value_ends: Ints,
-    escaped: Bools,
-    counts: Ints,
-    errors: Ints,
-    positions: Ints,
-    padded: Bools,
-) -> Any:
-    """Cuts each row by the grammar; how many identifiers there are."""
-    found = 0
-    for row in range(len(counts)):
-        first, at, stop = found, offsets[row], offsets[row + 1]
-        error, position, more = 0, at, given[row]
-        while more:
-            equals = at
-            while equals < stop and not special[b[equals]]:
-                equals += 1
-            begin, end = at, equals
-            while begin < end and blank[b[begin]]:
-                begin += 1
-            while end > begin and blank[b[end - 1]]:
-                end -= 1
-            if equals == at:
-                error, position = 1, at
-            elif equals == stop or b[equals] != 61:
-                error, position = 2, equals
-            elif begin == end:
-                error, position = 3, at
-            elif found - first == _MOST_COLUMNS:
-                error, position = 10, at
-            for other in range(first, found):
-                if error == 0 and name_ends[other] - names[other] == equals - at:
-                    same = True
-                    for step in range(equals - at):
-                        same &= b[names[other] + step] == b[at + step]
-                    if same:
-                        error, position = 4, at
-            if error:
-                break
-            value = behind = equals + 1
-            inner, inner_end, escape = value, value, False
-            if value < stop and b[value] == 34:
-                behind += 1
-                while behind < stop and b[behind] != 34:
-                    if b[behind] == 92:
-                        escape = True
-                        if behind + 1 >= stop or (b[behind + 1] != 34 and b[behind + 1] != 92):
-                            error, position = 7, behind + 1
-                            break
-                        behind += 1
-                    behind += 1
-                if error:
-                    break
-                inner, inner_end = value + 1, behind
-                behind += 1
-                if behind > stop:
-                    error, position = 8, stop
-                elif behind < stop and b[behind] != 43:
-                    error, position = 9, behind
-            else:
-                while behind < stop and not special[b[behind]]:
-                    behind += 1
-                inner_end = behind
-                if behind == value:
-                    error, position = 5, behind
-                elif behind < stop and b[behind] != 43:
-                    error, position = 6, behind
-            if error:
-                break
-            names[found], name_ends[found], values[found], value_ends[found] = at, equals, value, behind
-            escaped[found] = escape
-            found += 1
-            if begin > at or end < equals or _padded_number(b, inner, inner_end, blank):
-                padded[row] = True
-            more = behind < stop
-            at = behind + 1
-        counts[row], errors[row], positions[row] = found - first, error, position
-        if error:
-            padded[row] = False
-    return found
-
-
-@kernel
-def _padded_number(b: Bytes, at: Any, stop: Any, blank: Bools) -> Any:
-    """Is this a number with blanks around it?"""
-    begin, end = at, stop
-    while begin < end and blank[b[begin]]:
-        begin += 1
-    while end > begin and blank[b[end - 1]]:
-        end -= 1
-    if begin == at and end == stop:
-        return False
-    if begin < end and (b[begin] == 43 or b[begin] == 45):
-        begin += 1
-    digits = 0
-    while begin < end and 48 <= b[begin] <= 57:
-        begin += 1
-        digits += 1
-    if digits and begin < end and b[begin] == 46:
-        begin += 1
-        while begin < end and 48 <= b[begin] <= 57:
-            begin += 1
-    return digits > 0 and begin == end
+_PADDED_NUMBER: Final = r"^[ \t\r\n]*[+-]?\d+(\.\d*)?[ \t\r\n]*$"
 
 
 def parse_column(keys: pa.StringArray) -> KeyColumn:
     """The columns of each key with their values, quotes and escapes undone."""
     cut = _KeyIdentifiers(keys)
-    broken = np.flatnonzero(cut.error)
-    spans, escaped = cut.spans[:, : cut.total], cut.escaped[: cut.total]
-    errors: dict[int, TableKeyError] = {}
+    broken = np.flatnonzero((cut.error > 0) & as_array(pc.is_valid(keys)))
+    texts = keys.take(pa.array(broken)).to_pylist()
+    failures = ((row, cut.failure(row, text)) for row, text in zip(broken.tolist(), texts, strict=True))
+    errors = {row: error for row, error in failures if error is not None}
+    row, names, (_, _, begin, end) = cut.row, cut.names, cut.spans.T
+    is_key = cut.error == 0
+    padded_names = np.zeros(len(row), np.bool_)
+    padded_names[cut.padded_names] = True
     if len(broken):
-        for row, text in zip(broken.tolist(), keys.take(pa.array(broken)).to_pylist(), strict=True):
-            error = cut.failure(row, text)
-            if error is not None:
-                errors[row] = error
-        fine = np.repeat(cut.error == 0, cut.counts)
-        spans, escaped = spans[:, fine], escaped[fine]
-        cut.counts[broken] = 0
-    begin, end, value, stop = spans
-    quoted = np.zeros(len(value), np.int64)
-    if len(value):
-        quoted[cut.data[value] == ord('"')] = 1
-    names, values = as_text(slices(cut.data, begin, end)), as_text(slices(cut.data, value + quoted, stop - quoted))
-    if escaped.any():
-        mask = pa.array(escaped)
-        values = pc.replace_with_mask(values, mask, pc.replace_substring_regex(values.filter(mask), _ESCAPED, r"\1"))
-    null = (cut.error != 0) | pc.is_null(keys).to_numpy(zero_copy_only=False)
-    offsets = pa.array(np.append(0, np.cumsum(cut.counts)).astype(np.int32), mask=np.append(null, False))
-    return KeyColumn(pa.MapArray.from_arrays(offsets, names, values), errors, cut.padded)
+        fine = is_key[row]
+        row, names, begin, end = row[fine], names.filter(pa.array(fine)), begin[fine], end[fine]
+        padded_names = padded_names[fine]
+    quoted = (cut.data[begin] == ord('"')).astype(np.int64)
+    values = as_text(slices(cut.data, begin + quoted, end - quoted))
+    is_blank = _IS_BLANK[cut.data[begin + quoted]] | _IS_BLANK[cut.data[end - quoted - 1]]
+    edged = np.flatnonzero(is_blank & (end - begin > 2 * quoted))
+    numbers = as_array(pc.match_substring_regex(values.take(pa.array(edged)), _PADDED_NUMBER))
+    padded = np.zeros(len(keys), np.bool_)
+    padded[row[padded_names]] = True
+    padded[row[edged[numbers]]] = True
+    if quoted.any():
+        mask = pa.array(quoted > 0)
+        plain = pc.replace_substring_regex(values.filter(mask), r'\\(["\\])', r"\1")
+        values = pc.replace_with_mask(values, mask, plain)
+    offsets = np.append(0, np.cumsum(np.bincount(row, minlength=len(keys)))).astype(np.int32)
+    of_keys = pa.array(offsets, mask=np.append(~is_key, False))
+    return KeyColumn(pa.MapArray.from_arrays(of_keys, names, values), errors, padded)
 
 
 def parse(text: str) -> tuple[tuple[str, str], ...]:
@@ -613,18 +382,13 @@ def parse(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found.pairs[0].as_py())
 
 
-def parts(text: str) -> Iterator[tuple[str, str]]:
-    """The columns of a key with their values as written, with quotes. Raises TableKeyError after what precedes it."""
+def parts(text: str) -> tuple[list[tuple[str, str]], TableKeyError | None]:
+    """The columns of a key with their values as written, with quotes, up to what is wrong, and that."""
     cut = _KeyIdentifiers(pa.array([text], pa.string()))
-    yield from cut.written()
-    error = cut.failure(0, text)
-    if error is not None:
-        raise error
-
-
-def padded(text: str) -> bool:
-    """Does a key have blanks around a name or a number? False for what is no key."""
-    return bool(_KeyIdentifiers(pa.array([text], pa.string())).padded[0])
+    raw, stop = text.encode(), cut.position[0] if cut.error[0] else len(cut.data)
+    spans = [span for span in cut.spans.tolist() if 0 <= span[3] <= stop]
+    pairs = [(raw[begin:end].decode(), raw[value:behind].decode()) for begin, end, value, behind in spans]
+    return pairs, cut.failure(0, text)
 
 
 def escape_value(text: str) -> str:
@@ -635,25 +399,20 @@ def escape_value(text: str) -> str:
     return f'"{escaped}"'
 
 
+_SIMPLE: Final = r"^(?P<name>[A-Za-z_][0-9A-Za-z_]*)=(?P<value>[^\s,;'+\"=\\<>]+)$"
+"""A key of one column and a value without quotes, of which only the case of the name may differ."""
+
+
 def same_objects(keys: pa.StringArray) -> pa.StringArray:
     """Each key in a form that all its spellings share: names folded, blanks trimmed, only the quotes that are needed,
     columns in the order of their names. A text that is no key keeps its form, but for blanks. Null stays null."""
     coded = keys.dictionary_encode()
     texts = coded.dictionary
-    name, value = pc.extract_regex(texts, _PLAIN).flatten()
-    plain = pc.binary_join_element_wise(pc.ascii_lower(name), value, "=")
-    rest = texts.filter(pc.is_null(plain))
-    found = zip(rest.to_pylist(), parse_column(rest).pairs.to_pylist(), strict=True)
-    made = [_normal(pairs) or text.strip(BLANKS) for text, pairs in found]
-    return pc.replace_with_mask(plain, pc.is_null(plain), pa.array(made, pa.string())).take(coded.indices)
-
-
-_PLAIN: Final = r"^(?P<name>[A-Za-z_][0-9A-Za-z_]*)=(?P<value>[^\s,;'+\"=\\<>]+)$"
-"""A key of one column and a value without quotes, of which only the case of the name may differ."""
-
-
-def _normal(pairs: list[tuple[str, str]] | None) -> str | None:
-    if pairs is None:
-        return None
-    folded = sorted((name.strip(BLANKS).casefold(), value.strip(BLANKS)) for name, value in pairs)
-    return "+".join(f"{name}={escape_value(value)}" for name, value in folded)
+    name, value = pc.extract_regex(texts, _SIMPLE).flatten()
+    simple = pc.binary_join_element_wise(pc.ascii_lower(name), value, "=")
+    rest = texts.filter(pc.is_null(simple))
+    made = []
+    for text, pairs in zip(rest.to_pylist(), parse_column(rest).pairs.to_pylist(), strict=True):
+        folded = sorted((name.strip(BLANKS).casefold(), value.strip(BLANKS)) for name, value in pairs or ())
+        made.append("+".join(f"{name}={escape_value(value)}" for name, value in folded) or text.strip(BLANKS))
+    return pc.replace_with_mask(simple, pc.is_null(simple), pa.array(made, pa.string())).take(coded.indices)

@@ -6,10 +6,11 @@ Rules that need other rows (a record_id that an earlier row has, several spellin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +23,9 @@ from cdcwb.formats.idm_event_log.decode import (
     EventTimes,
     Ints,
     KeyColumn,
-    TableKeyError,
     numbers_of,
     parse_column,
     parse_times,
-    ranges,
     xml_unfit,
 )
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, RowProblem, numbers
@@ -37,31 +36,19 @@ from cdcwb.words import visible
 
 __all__ = [
     "PER_FIELD",
+    "UNFIT",
     "VALUES",
     "WRITTEN",
     "LogFile",
     "TypedLog",
-    "absent_column",
-    "ambiguous_time",
-    "broken_key",
     "check",
     "events_of_log",
     "fatal",
-    "given",
-    "is_unfit",
     "log_of",
     "missing",
-    "no_column",
-    "no_event_type",
-    "no_name",
-    "no_record_id",
-    "no_status",
-    "no_time",
     "one_of",
-    "padded_key",
     "split_name",
     "split_names",
-    "unfit",
 ]  # fmt: skip
 
 PER_FIELD: Final = numbers(per_field=True)
@@ -71,8 +58,7 @@ WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
 VALUES: Final = tuple(WRITTEN)
 """The columns that are read with images alone."""
 
-_NAMES: Final = ("table_key", "table_name", "column_name")
-_STATUSES: Final = tuple(STATUSES)
+_STATUSES: Final = pa.array(STATUSES, pa.string())
 _SHOWN: Final = 60
 
 
@@ -146,135 +132,134 @@ def _null(values: pa.Array) -> Bools:
 
 def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
     """What is wrong with a source that lacks columns, in the order of the columns."""
-    return [(Problem.LOG_RULE, absent_column(name)) for name in COLUMNS if name in absent]
+    needed = "the Publisher does not start without it"
+    reasons = {name: needed if name in PUBLISHER_NEEDS else "the event log has ten columns" for name in COLUMNS}
+    return [
+        (Problem.LOG_RULE, f"expected a column {name}, found none: {reason}")
+        for name, reason in reasons.items()
+        if name in absent
+    ]
 
 
-def fatal(rows: TypedLog) -> Bools:
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """A rule of a column. ``broken``: the rows that break it; ``sentence``: what was expected, and found in a row with
+    that text. ``is_fatal``: no document can hold such a row."""
+
+    column: str
+    code: Problem
+    is_fatal: bool
+    broken: Callable[[TypedLog], Bools]
+    sentence: Callable[[TypedLog, int, str | None], str]
+
+
+def _found(log: TypedLog, column: str, text: str | None) -> str:
+    """What was found."""
+    if text is None:
+        return "no such column" if column in log.absent else "NULL"
+    return repr(visible(text, _SHOWN))
+
+
+def _wrong_key(log: TypedLog, row: int, text: str | None) -> str:
+    error = log.keys.errors.get(row)
+    return (
+        f"expected column=value, found {_found(log, 'table_key', text)}"
+        if error is None
+        else (f"{error} of {_found(log, 'table_key', text)}")
+    )
+
+
+def _wrong_status(log: TypedLog, _row: int, text: str | None) -> str:
+    meant = (text or "").strip().upper()
+    hint = f"; {meant} is another status" if meant != text and meant in STATUSES else ""
+    return f"expected N, S, W, E or F, found {_found(log, 'status', text)}{hint}"
+
+
+def _unfit_character(_log: TypedLog, _row: int, text: str | None) -> str:
+    found = UNFIT.search(text or "")
+    assert found is not None
+    return f"expected characters that XML 1.0 allows, found U+{ord(found[0]):04X} at character {found.start()}"
+
+
+UNFIT: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""A character that XML 1.0 cannot hold (§5.9)."""
+
+_RULES: Final = (
+    Rule(
+        "record_id", Problem.LOG_RULE, True,
+        lambda log: _null(log.record_id),
+        lambda log, _, text: "expected a positive whole number of at most 19 digits, found "
+        + _found(log, "record_id", text),
+    ),
+    Rule("table_key", Problem.TABLE_KEY, True, lambda log: _null(log.keys.pairs), _wrong_key),
+    Rule(
+        "table_key", Problem.TABLE_KEY, False,
+        lambda log: log.keys.padded,
+        lambda log, _, text: f"expected no blanks around names and numbers, found {_found(log, 'table_key', text)}; "
+        "without them it is the key of another object",
+    ),
+    Rule(
+        "status", Problem.LOG_STATUS, False,
+        lambda log: ~as_array(pc.is_in(log.log.column("status"), _STATUSES)),
+        _wrong_status,
+    ),
+    Rule(
+        "event_type", Problem.LOG_RULE, True,
+        lambda log: _null(log.event_type),
+        lambda log, _, text: f"expected a number from 1 to 8, found {_found(log, 'event_type', text)}",
+    ),
+    Rule(
+        "event_time", Problem.LOG_RULE, False,
+        lambda log: _null(log.event_us) & ("event_time" not in log.absent),
+        lambda log, _, text: f"expected a time{'' if text is None else ' such as 2024-01-02 03:04:05.123456'}, found "
+        + _found(log, "event_time", text),
+    ),
+    Rule(
+        "event_time", Problem.TIME_ZONE, False,
+        lambda log: log.times.doubtful,
+        lambda log, _, text: f"expected a time that {log.zone} has once, found {_found(log, 'event_time', text)}; the "
+        "earlier one is used",
+    ),
+    Rule(
+        "table_name", Problem.LOG_RULE, True,
+        lambda log: log.lacks("table_name"),
+        lambda log, _, text: f"expected the name of a table or view, found {_found(log, 'table_name', text)}",
+    ),
+    Rule(
+        "column_name", Problem.LOG_RULE, True,
+        lambda log: log.is_field & log.lacks("column_name"),
+        lambda log, row, text: f"expected the column of an event of type {log.event_type[row]}, found "
+        + _found(log, "column_name", text),
+    ),
+    *(
+        Rule(name, Problem.XML_CHARACTER, True, lambda log, name=name: log.unfit(name), _unfit_character)  # type: ignore[misc]
+        for name in ("table_key", "table_name", "column_name", *WRITTEN)
+    ),
+)  # fmt: skip
+"""In the order in which the problems of a row are reported (§1.2, §5.9, §6.4)."""
+
+
+def fatal(log: TypedLog) -> Bools:
     """Rows that cannot be in a document: those with a fatal finding of :func:`check`, without its sentences."""
-    found = _null(rows.record_id) | _null(rows.event_type) | _null(rows.keys.pairs) | rows.lacks("table_name")
-    found |= rows.is_field & rows.lacks("column_name")
-    for column in (*_NAMES, *WRITTEN):
-        found |= rows.unfit(column)
+    found: Bools = np.logical_or.reduce([rule.broken(log) for rule in _RULES if rule.is_fatal])
     return found
 
 
-def check(rows: TypedLog) -> list[RowProblem]:
-    """What is wrong with each of the rows of a log, in their order; of one row in the order of the columns."""
+def check(log: TypedLog) -> list[RowProblem]:
+    """What is wrong with each of the rows of a log, in their order; of one row in the order of the rules."""
     findings: list[RowProblem] = []
-
-    def rule(column: str, broken: Bools, code: Problem, is_fatal: bool, sentence: Callable[..., str]) -> None:
-        chosen = np.flatnonzero(broken)
-        texts = rows.log.column(column).take(pa.array(chosen)).to_pylist() if len(chosen) else []
-        for row, text in zip(chosen.tolist(), texts, strict=True):
-            findings.append(RowProblem(row, column, code, sentence(row, text), is_fatal))
-
-    def of_text(sentence: Callable[..., str], **more: object) -> Callable[..., str]:
-        return lambda row, text: sentence(text, **more)
-
-    absent, types, keys = rows.absent, rows.event_type, rows.keys
-    rule("record_id", _null(rows.record_id), Problem.LOG_RULE, True, of_text(no_record_id))
-    lost = "table_key" in absent
-    broken = lambda row, text: broken_key(text, keys.errors.get(row), lost)  # noqa: E731
-    rule("table_key", _null(keys.pairs), Problem.TABLE_KEY, True, broken)
-    rule("table_key", keys.padded, Problem.TABLE_KEY, False, of_text(padded_key))
-    allowed = as_array(pc.is_in(rows.log.column("status"), pa.array(_STATUSES, pa.string())))
-    rule("status", ~allowed, Problem.LOG_STATUS, False, of_text(no_status))
-    unknown = of_text(no_event_type, absent="event_type" in absent)
-    rule("event_type", _null(types), Problem.LOG_RULE, True, unknown)
-    if "event_time" not in absent:
-        rule("event_time", _null(rows.event_us), Problem.LOG_RULE, False, of_text(no_time))
-        ambiguous = of_text(ambiguous_time, zone=str(rows.zone))
-        rule("event_time", rows.times.doubtful, Problem.TIME_ZONE, False, ambiguous)
-    unnamed = of_text(no_name, absent="table_name" in absent)
-    rule("table_name", rows.lacks("table_name"), Problem.LOG_RULE, True, unnamed)
-    without = lambda row, text: no_column(types[row].as_py(), text, "column_name" in absent)  # noqa: E731
-    rule("column_name", rows.is_field & rows.lacks("column_name"), Problem.LOG_RULE, True, without)
-    for column in (*_NAMES, *WRITTEN):
-        rule(column, rows.unfit(column), Problem.XML_CHARACTER, True, of_text(partial(unfit, column)))
+    for rule in _RULES:
+        rows = np.flatnonzero(rule.broken(log))
+        texts = log.log.column(rule.column).take(pa.array(rows)).to_pylist() if len(rows) else []
+        for row, text in zip(rows.tolist(), texts, strict=True):
+            sentence = f"{rule.column}: {rule.sentence(log, row, text)}"
+            findings.append(RowProblem(row, rule.column, rule.code, sentence, rule.is_fatal))
     return sorted(findings, key=lambda finding: finding.row)
 
 
-# --- sentences --------------------------------------------------------------------------------------------------------
-
-
-def given(text: str | None, absent: bool = False) -> str:
-    """What was found."""
-    if absent:
-        return "no such column"
-    return "NULL" if text is None else repr(visible(text, _SHOWN))
-
-
-def no_record_id(text: str | None) -> str:
-    """A record_id that is no number from 1 to 2^63 - 1."""
-    return f"record_id: expected a positive whole number of at most 19 digits, found {given(text)}"
-
-
-def broken_key(text: str | None, error: TableKeyError | None, absent: bool = False) -> str:
-    """A table_key that is NULL or not as the grammar has it."""
-    if text is None or error is None:
-        return f"table_key: expected column=value, found {given(text, absent)}"
-    return f"table_key: {error} of {given(text)}"
-
-
-def padded_key(text: str | None) -> str:
-    """A table_key with blanks around a name or a number."""
-    expected = "expected no blanks around names and numbers"
-    return f"table_key: {expected}, found {given(text)}; without them it is the key of another object"
-
-
-def no_status(text: str | None) -> str:
-    """A status that is no letter of the vendor's."""
-    meant = "" if text is None else text.strip().upper()
-    hint = f"; {meant} is another status" if meant != text and meant in ("N", "S", "W", "E", "F") else ""
-    return f"status: expected N, S, W, E or F, found {given(text)}{hint}"
-
-
-def no_event_type(text: str | None, absent: bool = False) -> str:
-    """An event_type that is not one of the eight."""
-    return f"event_type: expected a number from 1 to 8, found {given(text, absent)}"
-
-
-def no_time(text: str | None) -> str:
-    """An event_time that is NULL or cannot be read."""
-    expected = "a time" if text is None else "a time such as 2024-01-02 03:04:05.123456"
-    return f"event_time: expected {expected}, found {given(text)}"
-
-
-def ambiguous_time(text: str | None, zone: str) -> str:
-    """An event_time that the zone has twice or not at all."""
-    return f"event_time: expected a time that {zone} has once, found {given(text)}; the earlier one is used"
-
-
-def no_name(text: str | None, absent: bool = False) -> str:
-    """A row without the name of its table."""
-    return f"table_name: expected the name of a table or view, found {given(text, absent)}"
-
-
-def no_column(number: int, text: str | None, absent: bool = False) -> str:
-    """A row of a type that is of one column, without its name."""
-    return f"column_name: expected the column of an event of type {number}, found {given(text, absent)}"
-
-
-def unfit(column: str, text: str | None) -> str:
-    """A text with a character that no XML document can hold."""
-    text = text or ""
-    at = next(place for place, character in enumerate(text) if is_unfit(character))
-    found = f"U+{ord(text[at]):04X} at character {at}"
-    return f"{column}: expected characters that XML 1.0 allows, found {found}"
-
-
-def is_unfit(character: str) -> bool:
-    """Is this a character that XML 1.0 cannot hold? (§5.9)"""
-    code = ord(character)
-    return (code < 0x20 and code not in (0x09, 0x0A, 0x0D)) or 0xD800 <= code <= 0xDFFF or code in (0xFFFE, 0xFFFF)
-
-
-def absent_column(name: str) -> str:
-    """A column that no row of a source has."""
-    if name in PUBLISHER_NEEDS:
-        return f"expected a column {name}, found none: the Publisher does not start without it"
-    return f"expected a column {name}, found none: the event log has ten columns"
-
+# --- columns of events ------------------------------------------------------------------------------------------------
 
 _OPERATIONS: Final = pa.array([None, *(str(one.operation) for one in EVENT_TYPES.values())], pa.string())
 _KINDS: Final = pa.array([str(Kind.CONTROL), *[str(Kind.CHANGE)] * len(EVENT_TYPES)])
@@ -436,7 +421,8 @@ def _before(typed: TypedLog, is_field: Bools) -> pa.MapArray:
     begin = pairs.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.where(gone, np.diff(begin), old.astype(np.int64))
     first = np.where(gone, log.num_rows + begin[:-1], np.arange(log.num_rows))
-    places = pa.array(ranges(first, counts))
+    ends = np.cumsum(counts)
+    places = pa.array(np.repeat(first - (ends - counts), counts) + np.arange(ends[-1]))
     sides = ((log.column("column_name"), pairs.keys), (log.column("old_value"), pairs.items))
     texts = (pa.concat_arrays(list(side)).take(places) for side in sides)
     return pa.MapArray.from_arrays(_offsets(counts, old | gone), *texts)

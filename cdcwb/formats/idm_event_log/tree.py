@@ -132,17 +132,17 @@ class _KeyPart(NamedTuple):
 def _parts_of_key(text: str) -> list[_KeyPart]:
     found: list[_KeyPart] = []
     plus = _KeyPart("+", "+", None, "", quiet=True)
-    try:
-        for number, (name, value) in enumerate(parts(text), start=1):
-            if found:
-                found.append(plus)
-            ((_, plain),) = parse(f"{name}={value}")
-            found += [
-                _KeyPart("column", name, name, f"column {number} of the key"),
-                _KeyPart("=", "=", None, "", quiet=True),
-                _KeyPart("value", value, plain, "in quotes; escapes are decoded" if value.startswith('"') else ""),
-            ]
-    except TableKeyError as error:
+    pairs, error = parts(text)
+    for number, (name, value) in enumerate(pairs, start=1):
+        if found:
+            found.append(plus)
+        ((_, plain),) = parse(f"{name}={value}")
+        found += [
+            _KeyPart("column", name, name, f"column {number} of the key"),
+            _KeyPart("=", "=", None, "", quiet=True),
+            _KeyPart("value", value, plain, "in quotes; escapes are decoded" if value.startswith('"') else ""),
+        ]
+    if error is not None:
         if found:
             found.append(plus)
         at = sum(len(piece.text) for piece in found)
