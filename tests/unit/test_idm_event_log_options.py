@@ -9,8 +9,8 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.dissector import get_format
-from cdcwb.formats.idm_event_log.detect import REDUCED, LogOptions, assign, find_null_text
-from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
+from cdcwb.formats.idm_event_log.detect import LogOptions, assign, find_null_text
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER, REDUCED
 from tests.event_logs import ordered, rows
 
 FORMAT: Any = get_format("idm-event-log")

@@ -12,8 +12,7 @@ import pytest
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import FORMATS, choose, get_format, identify
 from cdcwb.formats.dissector import Pairing
-from cdcwb.formats.idm_event_log.detect import REDUCED
-from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER, REDUCED
 from tests.event_logs import CONTAINERS, Row, as_csv, as_sql, ordered, rows, write
 from tests.local import plan_of, read
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -31,13 +32,22 @@ from cdcwb.formats.dissector import (
     problem_row,
 )  # fmt: skip
 from cdcwb.formats.idm_event_log import changes, detect
-from cdcwb.formats.idm_event_log.detect import OPTIONS, Assignment, LogOptions, LogProbe, assign, detected_of
+from cdcwb.formats.idm_event_log.detect import (
+    SORTED_BY,
+    Assignment,
+    LogOptions,
+    LogProbe,
+    as_columns,
+    assign,
+    detected_of,
+)
 from cdcwb.formats.idm_event_log.events import LogFile, events_of_log, missing
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
-from cdcwb.formats.idm_event_log.plan import LoggedTable, LoggedTables, LogScan, parts_together, split_log
+from cdcwb.formats.idm_event_log.plan import LoggedTables, LogScan, parts_together, split_log
 from cdcwb.formats.idm_event_log.tree import dissect
-from cdcwb.formats.requests import FROM_EVENTS, chosen_columns, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
+from cdcwb.formats.moments import parse_zone
+from cdcwb.formats.requests import FROM_EVENTS, images_of
+from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
 from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names
 
@@ -55,7 +65,16 @@ class IdmEventLog(TableRows):
 
     name = FORMAT
     side_file = re.compile(r"\.snapshot/")
-    options: ClassVar[Mapping[str, str]] = OPTIONS  # type: ignore[misc]
+    own_options: ClassVar = {
+        "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the "
+        "source",
+        "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
+        "header": "delimited files begin with a line of column names: auto, true, false",
+        "null_text": "the text of NULL, without quotes: auto, none, or the text",
+        "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
+        "schema": "schema of tables without a schema in their name",
+        "images": "false: without values and bytes",
+    }
     pairing = Pairing.OBJECT
     names_keys = True
     counts_damage = True
@@ -66,9 +85,30 @@ class IdmEventLog(TableRows):
     key_spellings = staticmethod(changes.key_spellings)
     split = staticmethod(split_log)
 
+    @property
+    def options(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The description of every option: rows name their tables and keys, and ``null_text`` is the text of NULL."""
+        return {name: text for name, text in super().options.items() if name not in ("table", "keys", "null")}
+
     def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
         """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
-        return LogOptions.of(super().parse_options(options), opt.given_of(options))
+        common, given = super().parse_options(options), opt.given_of(options)
+        columns = opt.optional("columns", given, as_columns)
+        sorted_by = opt.optional("sort_column_names_by", given, opt.as_choice, ("none", *SORTED_BY))
+        sorted_by = None if sorted_by == "none" else sorted_by
+        if columns is not None and sorted_by is not None:
+            raise OptionError("options columns, sort_column_names_by: give only one of them")
+        zone, null_text = str(given.get("time_zone", "UTC")), opt.optional("null_text", given, opt.as_text)
+        parse_zone(zone)
+        return LogOptions(
+            **{one.name: getattr(common, one.name) for one in fields(Options)},
+            columns=columns,
+            sorted_by=sorted_by,
+            header=opt.optional("header", given, opt.as_bool),
+            null_text="" if null_text is not None and null_text.lower() in ("none", "empty") else null_text,
+            zone=zone,
+            schema=opt.optional("schema", given, opt.as_text),
+        )
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -84,7 +124,7 @@ class IdmEventLog(TableRows):
         """Looks for the vendor's column names in the first files, else for rows that hold what the columns do. Options
         of other formats are ignored."""
         try:
-            given = self.parse_options({name: value for name, value in options.items() if name in OPTIONS})
+            given = self.parse_options({name: value for name, value in options.items() if name in self.options})
         except OptionError as reason:
             return Recognition(0.0, [reason.message])
         return detect.recognise(paths, given)
@@ -136,9 +176,9 @@ class IdmEventLog(TableRows):
         for one in map(pickle.loads, run(partial(self._scan_log_rows, entry))):
             tables.add(one.tables)
             entry.rows = (entry.rows or 0) + one.rows
-            behind = max(behind, one.order.behind, highest - one.order.lowest if one.order.lowest else 0)
-            highest = max(highest, one.order.highest)
-        plan.versions = tables.entries(checked.schema)
+            behind = max(behind, one.behind, highest - one.lowest if one.segments else 0)
+            highest = max(highest, one.highest)
+        plan.versions = tables.versions(checked.schema)
         plan.facts = {"records": entry.rows or 0, "behind": behind}
         return plan
 
@@ -185,17 +225,10 @@ class IdmEventLog(TableRows):
 
     # --- typed columns ------------------------------------------------------------------------------------------------
 
-    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
-        """See :meth:`cdcwb.formats.dissector.Format.table_schema`. The log has no types, so all columns are text."""
-        names = (name for one in versions_of(_tables(plan, request), request) for name in one.names)
-        return request_schema(chosen_columns(dict.fromkeys(names, pa.string()), request), request)
-
     def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as columns. A column that a row does not name is null in its images."""
         schema = self.table_schema(plan, request)
-        wanted = Wanted(
-            kinds=frozenset({str(Kind.CHANGE)}), tables=frozenset(one.label for one in _tables(plan, request))
-        )
+        wanted = Wanted(kinds=frozenset({str(Kind.CHANGE)}), tables=frozenset({request.name}))
         for events in self.events_of(plan, file, part, wanted):
             images = [_image(events[name], schema.field(name).type) for name in images_of(request)]
             yield pa.RecordBatch.from_arrays([*(events[name] for name in FROM_EVENTS), *images], schema=schema)
@@ -229,13 +262,6 @@ def _sampled(batches: Iterator[pa.RecordBatch], path: str, names: tuple[str, ...
         if len(found) >= _SAMPLE:
             break
     return pickle.dumps(found)
-
-
-def _tables(plan: Plan, request: TableRequest) -> list[LoggedTable]:
-    found = [one for one in plan.versions if request.name in (one.table, one.label)]
-    if not found:
-        raise no_table(request, (one.label for one in plan.versions))
-    return found
 
 
 def _image(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:

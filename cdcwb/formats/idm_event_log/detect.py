@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,8 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.containers.rows import FileProbe, numbered
+from cdcwb.formats.containers.known_columns import agreement, columns_named, shown_columns
+from cdcwb.formats.containers.rows import BROKEN, CSV, EXCEL, FileProbe, numbered
 from cdcwb.formats.containers.table_probe import (
     GIVEN,
     HEAD,
@@ -27,14 +27,13 @@ from cdcwb.formats.containers.table_probe import (
 )
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
 from cdcwb.formats.files import in_file, open_source
-from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, OLDER_ORDER
-from cdcwb.formats.moments import parse_zone
-from cdcwb.formats.table_rows import SPLIT_SIZE, Options
+from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, NEEDED, OLDER_ORDER, REDUCED, VALUES_LIKE
+from cdcwb.formats.table_rows import Options
 from cdcwb.words import joined, plural, unique_names
 
 __all__ = [
-    "OPTIONS", "REDUCED", "Assignment", "LogOptions", "LogProbe", "assign", "detected_of", "find_null_text", "probe",
-    "recognise", "recognise_rows",
+    "SORTED_BY", "Assignment", "LogOptions", "LogProbe", "as_columns", "assign", "detected_of", "find_null_text",
+    "probe", "recognise", "recognise_rows",
 ]  # fmt: skip
 
 SORTED_BY: Final = ("byte", "ignore_case")
@@ -43,31 +42,12 @@ SORTED_BY: Final = ("byte", "ignore_case")
 IGNORED: Final = "-"
 """In a list of columns: a column that is not one of the ten."""
 
-OPTIONS: Final[dict[str, str]] = {
-    "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the source",
-    "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
-    "header": "delimited files begin with a line of column names: auto, true, false",
-    "delimiter": r"delimiter of fields: auto, or the text itself (0x01, \t)",
-    "quote": "quote around fields: auto, none, or the character",
-    "charset": "character set of text (utf-8)",
-    "null_text": "the text of NULL, without quotes: auto, none, or the text",
-    "sheet": "sheet of an Excel file: auto (the first), or its name",
-    "sql_table": "table of an SQL dump whose rows are read: auto, or schema.table",
-    "backslash": "a backslash in the strings of an SQL dump is an escape: auto, true, false",
-    "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
-    "schema": "schema of tables without a schema in their name",
-    "split_size": f"bytes of a large file that one task reads ({SPLIT_SIZE})",
-    "inflate_limit": opt.INFLATE_LIMIT,
-    "mode": "PERMISSIVE, DROPMALFORMED or FAILFAST",
-    "images": "false: without values and bytes",
-}
-"""Every option of the format and what it means."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogOptions(Options):
     """The checked options of a capture. None: to be detected. ``columns``: the vendor's name -> name or number (from 1)
-    of the source's, or the vendor's names by position."""
+    of the source's, or the vendor's names by position. ``null_text``: empty if there is none besides the empty
+    field."""
 
     columns: Mapping[str, str] | tuple[str, ...] | None = None
     sorted_by: str | None = None
@@ -76,68 +56,31 @@ class LogOptions(Options):
     zone: str = "UTC"
     schema: str | None = None
 
-    @classmethod
-    def of(cls, common: Options, given: Mapping[str, Any]) -> LogOptions:
-        """The options of rows of tables, and those of event logs from names and values. Raises OptionError."""
-        sorted_by = opt.optional("sort_column_names_by", given, opt.as_choice, ("none", *SORTED_BY))
-        sorted_by = None if sorted_by == "none" else sorted_by
-        columns = opt.optional("columns", given, _columns)
-        if columns is not None and sorted_by is not None:
-            raise OptionError("options columns, sort_column_names_by: give only one of them")
-        return cls(
-            **{one.name: getattr(common, one.name) for one in fields(Options)},
-            columns=columns,
-            sorted_by=sorted_by,
-            header=opt.optional("header", given, opt.as_bool),
-            null_text=_null_text(given),
-            zone=_zone(given),
-            schema=opt.optional("schema", given, opt.as_text),
-        )
 
-
-def _zone(values: Mapping[str, Any]) -> str:
-    text = str(values.get("time_zone", "UTC"))
-    parse_zone(text)
-    return text
-
-
-def _null_text(values: Mapping[str, Any]) -> str | None:
-    """The text of NULL; empty: there is none besides the empty field."""
-    text = values.get("null_text")
-    return None if text is None else "" if str(text).lower() in ("none", "empty") else str(text)
-
-
-def _columns(_: str, value: Any) -> Mapping[str, str] | tuple[str, ...]:
+def as_columns(_: str, value: Any) -> Mapping[str, str] | tuple[str, ...]:
     """A map of the vendor's names to those of the source, or the vendor's names in the order of the source."""
     if isinstance(value, str) and not value.lstrip().startswith("{") and "=" not in value and "," in value:
         value = [one.strip() for one in value.split(",")]
     if isinstance(value, Sequence) and not isinstance(value, str):
         order = tuple(str(one) or IGNORED for one in value)
-        _check_columns([name for name in order if name != IGNORED], [name for name in order if name != IGNORED])
-        return order
-    given = opt.as_names("columns", value)
-    known = set(COLUMNS)
-    if not given:
-        raise OptionError("option columns: expected names, found none")
-    if not set(given) <= known and set(given.values()) <= known:
-        given = {theirs: own for own, theirs in given.items()}
-    _check_columns(given, list(given.values()))
-    return given
-
-
-def _check_columns(names: Collection[str], sources: Sequence[str]) -> None:
+        names = sources = [name for name in order if name != IGNORED]
+    else:
+        given = opt.as_names("columns", value)
+        if not given:
+            raise OptionError("option columns: expected names, found none")
+        if not set(given) <= set(COLUMNS) and set(given.values()) <= set(COLUMNS):
+            given = {theirs: own for own, theirs in given.items()}
+        names, sources = list(given), list(given.values())
     opt.check_names(names, COLUMNS, "columns")
     twice = sorted({one for one in sources if sources.count(one) > 1})
     if twice:
         raise OptionError(f"option columns: {twice[0]!r} is given for two columns")
+    return order if names is sources else given
 
 
 # --- which column is which --------------------------------------------------------------------------------------------
 
 Row = Sequence[str | None]
-
-REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value")
-"""The six columns of the examples in the vendor's documentation, where ``table_name`` is headed ``table`` (§1.3)."""
 
 NULL_TEXTS: Final = ("NULL", "null", "Null", "(null)", "[NULL]", "<NULL>", "\\N")
 """Texts that tools write for NULL."""
@@ -148,13 +91,9 @@ ENOUGH: Final = 0.75
 SURE: Final = 0.98
 """How sure names, or rows that agree, make it that something is an event log."""
 
-_NEEDED: Final = frozenset({"event_type", "table_key"})
 _LEAST: Final = 3  # names that have to be known
 _TELLING: Final = 3  # rows that have to be there for content alone to be sure
-_LETTERS: Final = frozenset("NSWEF")
-_TYPES: Final = frozenset("12345678")
-_NUMBER: Final = re.compile(r"\d{1,19}")
-_SPACES: Final = re.compile(r"[\s\-.]+")
+_ORDERS: Final = {COLUMNS: "newer order", OLDER_ORDER: "older order", REDUCED: "order of the vendor's examples"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,35 +122,28 @@ def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: L
         return _by_option(labels, options.columns)
     if options.sorted_by is not None:
         return _by_sorting(labels, named, sample, options.sorted_by)
-    if named:
-        found = by_names(labels)
-        if found is not None:
-            return found
-    return _by_position(labels, named, sample)
+    return (_by_names(labels) if named else None) or _by_position(labels, named, sample)
 
 
 def _by_option(labels: Sequence[str], given: Mapping[str, str] | tuple[str, ...]) -> Assignment:
     if isinstance(given, tuple):
         if len(given) > len(labels):
-            raise OptionError(
-                f"option columns: {plural(len(given), 'name')} for {plural(len(labels), 'column')}: {joined(labels)}"
-            )
+            count = f"{plural(len(given), 'name')} for {plural(len(labels), 'column')}"
+            raise OptionError(f"option columns: {count}: {joined(labels)}")
         places = {name: place for place, name in enumerate(given) if name != IGNORED}
         return Assignment(places, "option", "given as an option, by position", 1.0)
+    known = {str(place): place - 1 for place in range(len(labels), 0, -1)}
+    known |= {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
+    known |= {label: place for place, label in enumerate(labels)}
     places = {}
-    folded = {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
     for name, label in given.items():
-        place = folded.get(label.casefold())
-        if label in labels:
-            place = labels.index(label)
-        elif place is None and label.isdigit() and 1 <= int(label) <= len(labels):
-            place = int(label) - 1
+        place = known.get(label, known.get(label.casefold()))
         if place is None:
             near = opt.nearest(label, labels)
             raise OptionError(f"option columns: there is no column {label!r}.{near} There are: {', '.join(labels)}.")
         places[name] = place
-    rest = by_names(labels)
-    for name, place in ({} if rest is None else rest.places).items():
+    by_names = _by_names(labels)
+    for name, place in ({} if by_names is None else by_names.places).items():
         if name not in places and place not in places.values():
             places[name] = place
     return Assignment(places, "option", "given as an option, by name", 1.0)
@@ -222,107 +154,57 @@ def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: 
     if not named:
         raise OptionError("option sort_column_names_by: the columns have no names here")
     if len(labels) != len(COLUMNS):
-        raise OptionError(
-            f"option sort_column_names_by: expected {len(COLUMNS)} columns, found {len(labels)}: {joined(labels)}"
-        )
-    places = sorted(range(len(labels)), key=lambda place: _sort_key(labels[place], how))
-    chosen, score, rows = _order_of(sample, places)
-    names = COLUMNS if chosen is None else chosen
+        count = f"expected {len(COLUMNS)} columns, found {len(labels)}"
+        raise OptionError(f"option sort_column_names_by: {count}: {joined(labels)}")
+
+    def key(place: int) -> tuple[bytes, ...]:
+        name = labels[place]
+        folded = name.upper().lower() if how == "ignore_case" else name
+        return folded.encode("utf-16-be"), name.encode("utf-16-be")
+
+    places = sorted(range(len(labels)), key=key)
+    names, _, told = _best_order(sample, places)
     shown = joined([labels[place] for place in places])
-    told = _told(names, score, rows) if chosen is not None else "newer order, because no row shows it"
     evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {told}"
     return Assignment(dict(zip(names, places, strict=True)), "sorted", evidence, 1.0)
 
 
-def _sort_key(name: str, how: str) -> tuple[bytes, ...]:
-    if how == "ignore_case":
-        return name.upper().lower().encode("utf-16-be"), name.encode("utf-16-be")
-    return (name.encode("utf-16-be"),)
-
-
-def by_names(labels: Sequence[str]) -> Assignment | None:
+def _by_names(labels: Sequence[str]) -> Assignment | None:
     """The columns that have the vendor's names, in any case; None where they are too few."""
-    places: dict[str, int] = {}
-    for place, label in enumerate(labels):
-        folded = _SPACES.sub("_", label.strip().casefold())
-        if folded in COLUMNS:
-            places.setdefault(folded, place)
-    for place, label in enumerate(labels):
-        if label.strip().casefold() == "table" and "table_name" not in places:
-            places["table_name"] = place
-    if not places.keys() >= _NEEDED or len(places) < _LEAST:
+    places = columns_named(labels, {*COLUMNS, "table"})
+    table = places.pop("table", None)
+    if table is not None:
+        places.setdefault("table_name", table)
+    if not places.keys() >= NEEDED or len(places) < _LEAST:
         return None
-    shown = joined([labels[place] for place in places.values()])
-    return Assignment(places, "names", f"columns {shown}", SURE)
-
-
-# --- positions --------------------------------------------------------------------------------------------------------
+    return Assignment(places, "names", shown_columns([labels[place] for place in places.values()]), SURE)
 
 
 def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> Assignment:
-    what = "names that are not the vendor's" if named else "no names"
-    width = len(labels)
-    places = list(range(width))
-    if width == len(COLUMNS):
-        names, score, rows = _order_of(sample, places)
-        if names is not None and score >= ENOUGH:
-            sure = SURE if rows >= _TELLING else 0.8
-            evidence = f"{width} columns with {what}: {_told(names, score, rows)}"
-            return Assignment(dict(zip(names, places, strict=True)), "position", evidence, sure * score)
-        if not sample and not named:
-            evidence = "ten columns without names and rows: newer order"
-            return Assignment(dict(zip(COLUMNS, places, strict=True)), "position", evidence, 0.0)
-    if width == len(REDUCED):
-        score, rows = _score(sample, REDUCED, places)
-        if rows and score >= ENOUGH:
-            evidence = (
-                f"six columns with {what}: {score:.0%} of the fields in the positions of event_type and "
-                f"table_key have valid values ({plural(rows, 'row')})"
-            )
-            return Assignment(dict(zip(REDUCED, places, strict=True)), "position", evidence, 0.85 * score)
-    shown = f"{plural(width, 'column')} with {what}" + (f" ({joined(labels[:12])})" if named and width else "")
+    what = f"{plural(len(labels), 'column')} with " + ("names that are not the vendor's" if named else "no names")
+    if sample and len(labels) in (len(COLUMNS), len(REDUCED)):
+        names, score, told = _best_order(sample, range(len(labels)))
+        if score >= ENOUGH:
+            sure = 0.85 if names == REDUCED else SURE if len(sample) >= _TELLING else 0.8
+            places = {name: place for place, name in enumerate(names)}
+            return Assignment(places, "position", f"{what}: {told}", sure * score)
+    shown = f"{what} ({joined(labels[:12])})" if named and labels else what
     return Assignment({}, "nothing", f"{shown}, whose content is not that of an event log", 0.0)
 
 
-def _order_of(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...] | None, float, int]:
-    """The published order that the rows agree with best, how well, and the number of rows; None: nothing shows it."""
+def _best_order(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...], float, str]:
+    """The published order that the rows agree with best (the newer one where both do as well), how well, and why."""
+    scored = [
+        (agreement(sample, dict(zip(names, places, strict=True)), VALUES_LIKE, NEEDED), names)
+        for names in _ORDERS
+        if len(names) == len(places)
+    ]
+    score, names = max(scored, key=lambda one: one[0])
     if not sample:
-        return None, 0.0, 0
-    scored = [(_score(sample, names, places), names) for names in (COLUMNS, OLDER_ORDER)]
-    (score, rows), best = max(scored, key=lambda one: one[0][0])  # the newer one where both do as well
-    return best, score, rows
-
-
-def _score(sample: Sequence[Row], names: Sequence[str], places: Sequence[int]) -> tuple[float, int]:
-    """How many of the telling fields hold what belongs there, of those that hold something, and how many rows."""
-    at = dict(zip(names, places, strict=True))
-    good = told = 0
-    for row in sample:
-        for name in ("record_id", "status", "event_type", "table_key"):
-            value = row[at[name]] if name in at and at[name] < len(row) else None
-            if name in at and (value or name in ("event_type", "table_key")):
-                told += 1
-                good += value is not None and _fits(name, value)
-    return (good / told if told else 0.0), len(sample)
-
-
-def _fits(name: str, value: str) -> bool:
-    if name == "status":
-        return value in _LETTERS
-    if name == "event_type":
-        return value.strip() in _TYPES
-    if name == "table_key":
-        return "=" in value
-    return _NUMBER.fullmatch(value.strip()) is not None
-
-
-def _told(names: Sequence[str], score: float, rows: int) -> str:
-    order = "newer" if tuple(names) == COLUMNS else "older"
-    status, key = names.index("status") + 1, names.index("table_key") + 1
-    return (
-        f"{order} order, with status at {status} and table_key at {key} "
-        f"({score:.0%} of the distinctive fields of {plural(rows, 'row')} agree)"
-    )
+        return names, score, f"{_ORDERS[names]}, because no row shows it"
+    spots = [f"{name} at {names.index(name) + 1}" for name in ("status", "table_key") if name in names]
+    agree = f"{score:.0%} of the distinctive fields of {plural(len(sample), 'row')} agree"
+    return names, score, f"{_ORDERS[names]}, with {' and '.join(spots)} ({agree})"
 
 
 # --- the text of NULL -------------------------------------------------------------------------------------------------
@@ -331,15 +213,11 @@ def _told(names: Sequence[str], score: float, rows: int) -> str:
 def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[str, str] | None:
     """A text that is where only NULL can be: in the old_value of type 1, or in the column_name of type 4 to 6. It, and
     how that is known; None where there is none."""
-    event_type = places.get("event_type")
-    if event_type is None:
-        return None
+    only_null = {"1": "old_value", **dict.fromkeys("456", "column_name")}
     counts: dict[str, int] = {}
     for row in sample:
-        kind = (row[event_type] or "").strip() if event_type < len(row) else ""
-        name = "old_value" if kind == "1" else "column_name" if kind in ("4", "5", "6") else None
-        place = places.get(name) if name else None
-        value = row[place] if place is not None and place < len(row) else None
+        values = {name: row[place] for name, place in places.items() if place < len(row)}
+        value = values.get(only_null.get((values.get("event_type") or "").strip(), ""))
         if value in NULL_TEXTS:
             counts[value] = counts.get(value, 0) + 1
     if not counts:
@@ -353,7 +231,7 @@ def find_null_text(sample: Sequence[Row], places: Mapping[str, int]) -> tuple[st
 
 _LIKELY: Final = 0.6
 _SAMPLE: Final = 500
-_BARE: Final = ("csv", "excel")  # where a text may be NULL
+_BARE: Final = (CSV, EXCEL)  # where a text may be NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,87 +252,60 @@ def probe(path: str, options: LogOptions, quick: bool = False) -> LogProbe:
     Raises CaptureError for one that cannot be read, OptionError for options that it contradicts.
     """
     with in_file(path):
-        dump = _dump(path, options, quick)
-        if dump is not None:
-            return dump
-        table = _table(path, options)
-        if table.assignment.how == "nothing" and table.file.kind == "csv":
-            dump = _dump(path, options, quick, damaged=True)
-        return table if dump is None else dump
-
-
-# --- delimited text, JSON, Parquet, Excel -----------------------------------------------------------------------------
+        found = _dump(path, options, quick) or _table(path, options)
+        if found.assignment.how == "nothing" and found.file.kind == CSV:
+            found = _dump(path, options, quick, damaged=True) or found
+    labels = {name: found.file.columns[place] for name, place in found.assignment.places.items()}
+    return replace(found, labels=labels)
 
 
 def _table(path: str, options: LogOptions) -> LogProbe:
-    tokens = dict(options.tokens)
+    """Delimited text, JSON, Parquet, Excel. A text of NULL in quotes is a text."""
+
+    def probed(null: str | None, header: bool | None = options.header) -> LogProbe:
+        tokens = dict(options.tokens) | ({"null": null.encode(options.charset)} if null else {})
+        file = probe_file(
+            path, dialect_options=tokens, charset=options.charset, header=header, limit=_SAMPLE, sheet=options.sheet
+        )
+        if file.kind == BROKEN or not file.width:
+            return LogProbe(file, Assignment({}, "nothing", file.problem or "there are no rows", 0.0))
+        return LogProbe(file, assign(file.columns, file.names is not None, file.sample, options))
+
     given = options.null_text
-    if given:
-        tokens["null"] = given.encode(options.charset)
-    found = _probed(path, options, tokens, options.header)
-    assignment = _assigned(found, options)
-    if found.kind == "csv" and found.header and options.header is None and _is_torn(found, assignment):
-        other = _probed(path, options, tokens, False)
-        again = _assigned(other, options)
-        if again.how != "nothing" and other.width != found.width:
-            found, assignment = other, again
-    null_text, why = given or "", "" if given is None else "given as an option"
-    if given is None and found.kind in _BARE:
-        found, null_text, why = _with_null_text(found, assignment, options, tokens)
-    labels = {name: found.columns[place] for name, place in assignment.places.items()}
-    return LogProbe(found, assignment, labels, null_text, why)
-
-
-def _with_null_text(
-    found: FileProbe, assignment: Assignment, options: LogOptions, tokens: dict[str, bytes]
-) -> tuple[FileProbe, str, str]:
-    """A file with the text of NULL in it, and how that is known; in quotes it is a text."""
-    told = find_null_text(found.sample, assignment.places)
-    if told is None or found.kind != "csv":
-        return found, *(told or ("", ""))
-    again = _probed(found.path, options, {**tokens, "null": told[0].encode(options.charset)}, found.header)
-    still = find_null_text(again.sample, assignment.places)
-    return (again, *told) if still is None or still[0] != told[0] else (found, "", "")
-
-
-def _probed(path: str, options: LogOptions, tokens: dict[str, bytes], header: bool | None) -> FileProbe:
-    return probe_file(
-        path, dialect_options=tokens, charset=options.charset, header=header, limit=_SAMPLE, sheet=options.sheet
-    )
-
-
-def _assigned(found: FileProbe, options: LogOptions) -> Assignment:
-    if found.kind == "broken" or not found.width:
-        return Assignment({}, "nothing", found.problem or "there are no rows", 0.0)
-    return assign(found.columns, found.names is not None, found.sample, options)
-
-
-def _is_torn(found: FileProbe, assignment: Assignment) -> bool:
-    """May the header line be damaged? It does not name the columns, or no row is as long as it."""
-    return assignment.how == "nothing" or not found.sample
-
-
-def _settings_of(found: LogProbe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
-    """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
-    if found.file.kind in _BARE or found.null_text:
-        text = repr(found.null_text) if found.null_text else "none"
-        if found.file.kind == "csv":
-            text = f"{found.null_text!r} and empty, without quotes" if found.null_text else "empty, without quotes"
-        why = found.null_from or "the default; no evidence against it"
-        yield "null_text", text, why, "null_text" in given
-    yield from conclusions(found.file, given)
-
-
-# --- dumps of SQL statements ------------------------------------------------------------------------------------------
+    found = probed(given)
+    if given is not None or found.file.kind not in _BARE:
+        return replace(found, null_text=given or "", null_from="" if given is None else GIVEN)
+    told = find_null_text(found.file.sample, found.assignment.places)
+    if told is not None and found.file.kind == CSV:
+        again = probed(told[0], found.file.header)
+        still = find_null_text(again.file.sample, again.assignment.places)
+        found, told = (found, None) if still is not None and still[0] == told[0] else (again, told)
+    return found if told is None else replace(found, null_text=told[0], null_from=told[1])
 
 
 def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) -> LogProbe | None:
-    assignment, why = Assignment({}, "nothing", "", 0.0), ""
+    """A dump of SQL statements; None for another file."""
+    assignment = Assignment({}, "nothing", "no statement has rows", 0.0)
+    why = assignment.evidence
 
     def choose(tables: DumpTables) -> tuple[str, bool]:
         nonlocal assignment, why
-        name, assignment, why = _chosen(tables, options)
-        return name, assignment.confidence >= SURE
+        best, wrong = "", None
+        for name in list(tables) if options.sql_table is None else named_tables(tables, options.sql_table):
+            _, columns, rows = tables[name]
+            labels = unique_names(columns) if columns is not None else numbered(max(map(len, rows), default=0))
+            try:
+                found = assign(labels, columns is not None, rows, options)
+            except OptionError as error:
+                wrong = error
+                continue
+            if not best or found.confidence > assignment.confidence:
+                best, assignment = name, found
+        if not best and wrong is not None:
+            raise wrong
+        why = f"its columns are those of an event log; the dump has rows of {joined(sorted(tables)[:8])}"
+        why = why if len(tables) > 1 else "the only table with rows in the part that was looked at"
+        return best, assignment.confidence >= SURE
 
     file = probe_dump(
         path,
@@ -468,36 +319,9 @@ def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) ->
     )
     if file is None:
         return None
-    null_text = options.null_text or ""
-    labels = {one: file.columns[place] for one, place in assignment.places.items()}
-    file = replace(file, settings={**file.settings, "needed": list(labels.values()), "why": why})
-    return LogProbe(file, assignment, labels, null_text, GIVEN if null_text else "")
-
-
-def _chosen(tables: DumpTables, options: LogOptions) -> tuple[str, Assignment, str]:
-    """The table that is the event log, which column is which in it, and why it is that."""
-    names = list(tables) if options.sql_table is None else named_tables(tables, options.sql_table)
-    best: tuple[str, Assignment] | None = None
-    last: OptionError | None = None
-    for name in names:
-        _, columns, rows = tables[name]
-        width = len(columns) if columns is not None else max((len(row) for row in rows), default=0)
-        labels = unique_names(columns) if columns is not None else numbered(width)
-        try:
-            assignment = assign(labels, columns is not None, rows, options)
-        except OptionError as error:
-            last = error
-            continue
-        if best is None or assignment.confidence > best[1].confidence:
-            best = name, assignment
-    if best is None and last is not None:
-        raise last
-    if best is None:
-        return "", Assignment({}, "nothing", "no statement has rows", 0.0), "no statement has rows"
-    if len(tables) == 1:
-        return *best, "the only table with rows in the part that was looked at"
-    shown = joined(sorted(tables)[:8])
-    return *best, f"its columns are those of an event log; the dump has rows of {shown}"
+    needed = [file.columns[place] for place in assignment.places.values()]
+    file = replace(file, settings={**file.settings, "needed": needed, "why": why})
+    return LogProbe(file, assignment, {}, options.null_text or "", GIVEN if options.null_text else "")
 
 
 # --- what was detected ------------------------------------------------------------------------------------------------
@@ -511,41 +335,33 @@ _ASSUMED: Final = {
     "time_zone": "event_time has no zone; assumed for values without one",
     "schema": "tables without a schema in their name have none",
 }
+_SETTINGS: Final = ("columns", "null_text", "delimiter", "header", "sheet", "sql_table", "backslash")
 
 
 def detected_of(probes: Sequence[LogProbe], options: LogOptions) -> list[dict[str, Any]]:
     """What was concluded about the files, as rows of ``detected``."""
-    rows = detected_rows(_conclusions(probes, options))
-    assumed = {"charset": options.charset, "time_zone": options.zone, "schema": options.schema}
-    for setting, value in assumed.items():
+    said = [(*one, probe.file.path) for probe in probes for one in _conclusions(probe, options.names)]
+    rows = detected_rows(sorted(said, key=lambda one: _SETTINGS.index(one[0])))
+    for setting, value in (("charset", options.charset), ("time_zone", options.zone), ("schema", options.schema)):
         is_given = setting in options.names
         rows.append(detected_row(setting, value or "none", GIVEN if is_given else _ASSUMED[setting], is_given))
     return rows
 
 
-def _conclusions(probes: Sequence[LogProbe], options: LogOptions) -> Iterator[tuple[str, str, str, bool, str]]:
-    """What was concluded of each file: setting, value, evidence, was it given?, file."""
-    for one in probes:
-        yield "columns", _shown(one), one.assignment.evidence, one.assignment.how == "option", one.file.path
-    for name, filled in _FILLED.items():
-        lacking = (one for one in probes if one.labels and name not in one.labels)
-        yield from (("columns", *filled, False, one.file.path) for one in lacking)
-    settings = [(*said, one.file.path) for one in probes for said in _settings_of(one, options.names)]
-    yield from sorted(settings, key=lambda said: _SETTINGS.index(said[0]))
-
-
-_SETTINGS: Final = ("null_text", "delimiter", "header", "sheet", "sql_table", "backslash")
-
-
-def _shown(one: LogProbe) -> str:
-    """Which column is which, in the order of the source."""
-    if not one.labels:
-        return "none"
-    back = {label: name for name, label in one.labels.items()}
-    if one.assignment.how == "names" and all(name == label.casefold() for label, name in back.items()):
-        return joined(list(back.values()))
-    columns = [label for label in one.file.columns if label in back]
-    return ", ".join(f"{back[label]}={label}" for label in columns or back)
+def _conclusions(found: LogProbe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
+    labels = found.labels
+    shown = ", ".join(f"{name}={label}" for name, label in labels.items()) or "none"
+    if found.assignment.how == "names" and all(name == label.casefold() for name, label in labels.items()):
+        shown = joined(list(labels))
+    yield "columns", shown, found.assignment.evidence, found.assignment.how == "option"
+    yield from (("columns", *filled, False) for name, filled in _FILLED.items() if labels and name not in labels)
+    if found.file.kind in _BARE or found.null_text:
+        text = repr(found.null_text) if found.null_text else "none"
+        if found.file.kind == CSV:
+            text = f"{text} and empty, without quotes" if found.null_text else "empty, without quotes"
+        yield "null_text", text, found.null_from or "the default; no evidence against it", "null_text" in given
+    yield from conclusions(found.file, given)
 
 
 # --- recognition ------------------------------------------------------------------------------------------------------
@@ -557,12 +373,12 @@ _NOTHING: Final = Recognition(0.0, [f"no columns of {FORMAT} were found, by name
 def recognise(paths: Sequence[str], options: LogOptions) -> Recognition:
     """Looks for the vendor's column names in the first files, else for rows that hold what the columns do."""
     found = [one for path in paths[:_FILES] if (one := _of_file(path, options)) is not None]
-    return max(found, key=lambda one: one.confidence) if found else _NOTHING
+    return max(found, key=lambda one: one.confidence, default=_NOTHING)
 
 
 def recognise_rows(schema: pa.Schema) -> Recognition:
     """Looks for the vendor's column names among the columns of a table."""
-    found = by_names([name for name in schema.names if name != ROW])
+    found = _by_names([name for name in schema.names if name != ROW])
     if found is None:
         return _NOTHING
     return Recognition(found.confidence, [f"the table has the {found.evidence}"], "rows")
@@ -573,28 +389,24 @@ def _of_file(path: str, options: LogOptions) -> Recognition | None:
     not show what the file is: its rows have to agree with them, unless it has the vendor's names."""
     try:
         seen = probe(path, options, quick=True)
-    except OptionError as reason:
-        of_files = (
-            options.sheet,
-            options.sql_table,
-            options.columns,
-            options.sorted_by,
-        )  # auto passes by other formats
-        return Recognition(SURE if any(of_files) else 0.0, [reason.message], refusal=reason)
+    except OptionError as reason:  # of an option about files: auto passes by other formats
+        is_own = any((options.sheet, options.sql_table, options.columns, options.sorted_by))
+        return Recognition(SURE if is_own else 0.0, [reason.message], refusal=reason)
     except (CaptureError, OSError):
         return None
-    found = seen.assignment
+    found, name, kind = seen.assignment, Path(path).name, seen.file.kind
     confidence, evidence = found.confidence, found.evidence
     if found.how == "nothing" and (refusal := _without_rows(path, options)) is not None:
-        return Recognition(_LIKELY, [f"{Path(path).name} has an INSERT into an event log"], "sql", refusal)
+        return Recognition(_LIKELY, [f"{name} has an INSERT into an event log"], "sql", refusal)
     if found.how == "nothing" and seen.file.width:
         evidence += "; if it is an event log, name them with the option columns: record_id=NAME,table_key=NAME,…"
     if found.how in ("option", "sorted"):
-        score, rows = _score(seen.file.sample, tuple(found.places), tuple(found.places.values()))
-        evidence = f"columns {evidence}; {score:.0%} of the distinctive fields of {plural(rows, 'row')} agree"
-        confidence = SURE * score if score >= ENOUGH else 0.0
-        confidence = max(confidence, SURE if by_names(seen.file.columns) is not None else 0.0)
-    return Recognition(confidence, [f"{Path(path).name} ({seen.file.kind}) has {evidence}"], seen.file.kind)
+        score = agreement(seen.file.sample, found.places, VALUES_LIKE, NEEDED)
+        rows = plural(len(seen.file.sample), "row")
+        evidence = f"columns {evidence}; {score:.0%} of the distinctive fields of {rows} agree"
+        by_names = 0.0 if _by_names(seen.file.columns) is None else SURE
+        confidence = max(SURE * score if score >= ENOUGH else 0.0, by_names)
+    return Recognition(confidence, [f"{name} ({kind}) has {evidence}"], kind)
 
 
 def _without_rows(path: str, options: LogOptions) -> CaptureError | None:
@@ -603,7 +415,7 @@ def _without_rows(path: str, options: LogOptions) -> CaptureError | None:
 
     with closing(open_source(path, "binary", HEAD)) as source:
         found = inserted_from_select(source.read(0, HEAD), options.charset)
-    if found is None or (found[1] is not None and by_names(found[1]) is None):
+    if found is None or (found[1] is not None and _by_names(found[1]) is None):
         return None
     return CaptureError(
         f"this SQL script has no rows: its INSERT into {found[0]} selects them; run it, and export the "

@@ -14,10 +14,13 @@ __all__ = [
     "EVENT_TYPES",
     "FORMAT",
     "LOG",
+    "NEEDED",
     "OLDER_ORDER",
     "PUBLISHER_NEEDS",
+    "REDUCED",
     "STATUSES",
     "TITLES",
+    "VALUES_LIKE",
     "EventType",
     "RowProblem",
     "numbers",
@@ -52,6 +55,20 @@ OLDER_ORDER: Final = (
     "new_value",
 )
 """The order of versions 2 and 3.0."""
+
+REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value")
+"""The six columns of the examples in the vendor's documentation, where ``table_name`` is headed ``table`` (§1.3)."""
+
+NEEDED: Final = frozenset({"event_type", "table_key"})
+"""The columns without which no table is a log."""
+
+VALUES_LIKE: Final = {
+    "record_id": r"\s*\d{1,19}\s*",
+    "status": "[NSWEF]",
+    "event_type": r"\s*[1-8]\s*",
+    "table_key": "(?s).*=.*",
+}
+"""The columns that can be told by what they hold, with the pattern of their values."""
 
 LOG: Final = pa.schema([(name, pa.string()) for name in COLUMNS])
 """Rows as text, exactly as the source wrote each value; null is NULL, and what a reduced form does not have is filled:

@@ -4,27 +4,28 @@ name. What the first pass keeps grows with the number of files and tables, never
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments
+from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments, TableName
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
-from cdcwb.formats.idm_event_log.decode import Ints, numbers_of, parse_column
+from cdcwb.formats.idm_event_log.decode import numbers_of, parse_column
 from cdcwb.formats.idm_event_log.events import PER_FIELD, log_of, one_of, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
-from cdcwb.formats.table_rows import Plan, TableFile, batch_of, parts_of_range
+from cdcwb.formats.table_rows import Plan, TableFile, Version, batch_of, parts_of_range
 from cdcwb.formats.table_splits import FileRange, RowScan, Split
 
-__all__ = ["LogScan", "LoggedTable", "LoggedTables", "parts_together", "split_log"]
+__all__ = ["LogScan", "LoggedTables", "parts_together", "split_log"]
 
 SCANNED: Final = frozenset({"record_id", "event_type", "column_name", *OBJECT})
 """The columns that the first pass looks at."""
@@ -34,75 +35,25 @@ _OPERATIONS: Final = {str(number): str(EVENT_TYPES[number].operation) for number
 
 # --- the order of record ids ------------------------------------------------------------------------------------------
 
+_MOST_SEGMENTS: Final = 8  # of a range
+_CANDIDATES: Final = 16  # rows of a part at which a segment may begin
 
-class LogCut(NamedTuple):
-    """A row before which a one can be cut: all record ids from there on are higher than those before, and a
-    statement begins. ``records``: so many precede it in the one. ``highest`` and ``last``: the highest record_id
-    before it, and the number of that row's statement (0: alone); ``lowest`` and ``first``: the lowest one from there
-    on, and likewise."""
+
+class LogSegment(NamedTuple):
+    """Consecutive rows of a range from ``offset`` on, which ``records`` rows of it precede: their lowest and highest
+    record_id, and the statement of these two rows (0: it belongs to no other)."""
 
     offset: int
     records: int
-    highest: int
-    last: int
     lowest: int
     first: int
+    highest: int
+    last: int
 
-
-@dataclass(slots=True)
-class RecordOrder:
-    """The usable record_ids of the rows of a one. ``behind``: by how much one is at most lower than one before it
-    (0: they never fall); the other fields, and ``cuts``, are as in :class:`LogCut`; 0 without any."""
-
-    highest: int = 0
-    last: int = 0
-    lowest: int = 0
-    first: int = 0
-    behind: int = 0
-    cuts: list[LogCut] = field(default_factory=list)
-
-    def take(self, log: pa.RecordBatch, offset: Ints, number: Ints) -> None:
-        """Adds rows, which follow those before: their offsets, and numbers from 1."""
-        numbers = pc.fill_null(numbers_of(log.column("record_id")), 0).to_numpy()
-        rows = np.flatnonzero(numbers > 0)
-        if not len(rows):
-            return
-        ids = numbers[rows]
-        top = np.maximum.accumulate(np.append(self.highest, ids))
-        low = np.minimum.accumulate(ids[::-1])[::-1]
-        lowest, first = int(low[0]), _statement(log, rows[np.argmin(ids)])
-        cuts = [one if one.lowest < lowest else one._replace(lowest=lowest, first=first) for one in self.cuts]
-        for at in _some(np.flatnonzero((low > top[:-1]) & (top[:-1] > 0))):
-            highest, row = int(top[at]), rows[at + int(np.argmin(ids[at:]))]
-            last = self.last if highest == self.highest else _statement(log, rows[int(np.argmax(ids[:at] == highest))])
-            cuts.append(
-                LogCut(
-                    int(offset[rows[at]]), int(number[rows[at]]) - 1, highest, last, int(low[at]), _statement(log, row)
-                )
-            )
-        self.cuts = [one for one in cuts if one.lowest > one.highest and _differ(one.last, one.first)]
-        self.behind = max(self.behind, int((top[:-1] - ids).max()))
-        if not self.lowest or lowest < self.lowest:
-            self.lowest, self.first = lowest, first
-        if top[-1] > self.highest:
-            self.highest = int(top[-1])
-            self.last = _statement(log, rows[np.argmax(ids)])
-
-    def shifted(self, count: int) -> RecordOrder:
-        """The same if record_ids are the numbers of rows, which so many precede."""
-        if not self.lowest:
-            return self
-        cuts = [one._replace(highest=one.highest + count, lowest=one.lowest + count) for one in self.cuts]
-        return replace(self, lowest=self.lowest + count, highest=self.highest + count, cuts=cuts)
-
-
-_CUTS: Final = 4  # of a part
-
-
-def _some(places: Any) -> list[int]:
-    """A few of many places, from the first on."""
-    found: list[int] = places[:: max(1, len(places) // _CUTS)].tolist()
-    return found
+    def joined(self, after: LogSegment) -> LogSegment:
+        """The same with the rows that follow."""
+        low, high = min(self, after, key=lambda one: one.lowest), max(self, after, key=lambda one: one.highest)
+        return self._replace(lowest=low.lowest, first=low.first, highest=high.highest, last=high.last)
 
 
 def _statement(log: pa.RecordBatch, row: Any) -> int:
@@ -114,42 +65,36 @@ def _statement(log: pa.RecordBatch, row: Any) -> int:
     return int.from_bytes(blake2b(repr([_OPERATIONS[operation], *values]).encode(), digest_size=7).digest()) or 1
 
 
-def _differ(last: int, first: int) -> bool:
-    return last != first or not first
+def _are_apart(one: LogSegment, after: LogSegment) -> bool:
+    """Whether the record_ids of some rows follow those of others, and another statement begins there."""
+    return one.highest < after.lowest and (one.last != after.first or not one.last)
 
 
-def _splits_of(ranges: Sequence[Split], orders: Sequence[RecordOrder], size: int) -> list[list[Split]]:
-    """The splits of ranges of records with these record_ids. Where a range cannot be cut, it is read with those before
-    it. It is cut at its begin if it can be, otherwise after ``size`` bytes: what is cut elsewhere is decoded again when
-    files are appended."""
-    following = [*accumulate((one.lowest or FILE_END for one in reversed(orders)), min)][::-1]
+def _cut(parts: Sequence[Split], segments: Sequence[Sequence[LogSegment]], size: int) -> list[list[Split]]:
+    """The splits of parts of files. All record_ids of a split are higher than those before it, and its lowest begins a
+    statement. Parts are cut at their begin if they can be, otherwise after ``size`` bytes: what is cut elsewhere is
+    decoded again when files are appended."""
+    every = [one for some in segments for one in some]
+    following = [*accumulate(reversed(every), lambda after, one: one.joined(after))][::-1]
+    before: LogSegment | None = None
     splits: list[list[Split]] = []
-    highest = last = holder = 0  # the highest record_id, its statement, and its split
-    for one, order, after in zip(ranges, orders, [*following[1:], FILE_END], strict=False):
-        cuts = [LogCut(one.start, 0, 0, 0, order.lowest or FILE_END, order.first), *order.cuts]
-        before = sum(part.stop - part.start for split in splits[holder:] for part in split)
-        good = (each for each in cuts if _can_cut(each, highest, last, after))
-        least = one.start + size - before
-        place = next((each for each in good if each.offset == one.start or each.offset >= least), None)
-        if place is None or place.offset > one.start:
-            splits[holder:] = [[part for split in splits[holder:] for part in split]]
-            head = one if place is None else replace(one, stop=place.offset)
-            splits[-1].append(head)
-        if place is not None:
-            start = max(place.offset, one.start)
-            splits.append([replace(one, start=start, before=one.before + place.records)])
-        if order.highest > highest:
-            highest, last, holder = order.highest, order.last, len(splits) - 1
+    number = held = 0  # of the segment; bytes of the last split
+    for part, some in zip(parts, segments, strict=True):
+        start, records = part.start, 0
+        for segment in some:
+            is_begin = segment.offset == part.start
+            is_long = is_begin or held + segment.offset - start >= size
+            if before is not None and is_long and _are_apart(before, following[number]):
+                if segment.offset > start:
+                    splits[-1].append(replace(part, start=start, stop=segment.offset, before=part.before + records))
+                splits.append([])
+                start, records, held = segment.offset, segment.records, 0
+            before = segment if before is None else before.joined(segment)
+            number += 1
+        splits = splits or [[]]
+        splits[-1].append(replace(part, start=start, before=part.before + records))
+        held += part.stop - start
     return splits
-
-
-def _can_cut(cut: LogCut, highest: int, last: int, after: int) -> bool:
-    """Whether the capture can be cut at a row. ``highest``: the highest record_id before its one, ``last``: the
-    statement of that row; ``after``: the lowest record_id after its one."""
-    if cut.highest < highest:
-        cut = cut._replace(highest=highest, last=last)
-    lowest = min(cut.lowest, after)
-    return lowest > cut.highest and (lowest == FILE_END or lowest < after) and _differ(cut.last, cut.first)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -159,33 +104,6 @@ _MOST_TABLES: Final = 10_000
 _MOST_COLUMNS: Final = 10_000
 
 _Names = dict[str, dict[str, None]]
-
-
-@dataclass(slots=True)
-class LoggedTable:
-    """A table that the log names: the columns of its keys, and the others in the order in which they are named."""
-
-    schema: str | None
-    table: str
-    keys: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-
-    @property
-    def label(self) -> str:
-        """``schema.table``, or ``table`` where there is no schema."""
-        return self.table if self.schema is None else f"{self.schema}.{self.table}"
-
-    @property
-    def names(self) -> list[str]:
-        """All columns, those of the key first."""
-        return list(dict.fromkeys([*self.keys, *self.columns]))
-
-    def to_row(self) -> dict[str, Any]:
-        """Its only version as a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        places = {name: place for place, name in enumerate(self.keys, 1)}
-        columns = [{"ordinal": n, "name": one, "key_position": places.get(one)} for n, one in enumerate(self.names, 1)]
-        names = {"table_version": f"{self.label}@1", "schema_name": self.schema, "table_name": self.table}
-        return {**names, "columns": columns, "origin": "inferred"}
 
 
 @dataclass(slots=True)
@@ -226,18 +144,27 @@ class LoggedTables:
             if table in self.keys or len(self.keys) < _MOST_TABLES:
                 self.keys[table] = [*self.keys.get(table, ()), *keys][:_KEYS]
 
-    def entries(self, default: str | None) -> list[LoggedTable]:
-        """The tables; those that are named without a schema are in ``default``."""
-        found: dict[tuple[str | None, str], LoggedTable] = {}
+    def versions(self, default: str | None) -> list[Version]:
+        """The tables, with the columns of their keys first; those that are named without a schema are in
+        ``default``."""
+        found: dict[TableName, tuple[dict[str, str], dict[str, None]]] = {}
         for written in dict.fromkeys([*self.columns, *self.keys]):
             schema, table = split_name(written, default)
             if table is not None:
-                entry = found.setdefault((schema, table), LoggedTable(schema, table))
-                names = [name for key in self.keys.get(written, ()) for name in key]
-                folded = {one.casefold(): one for one in reversed([*entry.keys, *names])}
-                entry.keys = [one for one in dict.fromkeys([*entry.keys, *names]) if folded[one.casefold()] == one]
-                entry.columns = list(dict.fromkeys([*entry.columns, *self.columns.get(written, ())]))
-        return list(found.values())
+                keys, columns = found.setdefault(TableName(schema, table), ({}, {}))
+                for name in (name for key in self.keys.get(written, ()) for name in key):
+                    keys.setdefault(name.casefold(), name)
+                columns.update(self.columns.get(written, {}))
+        return [_version(name, list(keys.values()), columns) for name, (keys, columns) in found.items()]
+
+
+def _version(table: TableName, keys: list[str], others: Iterable[str]) -> Version:
+    """The only version of a table: the columns of its keys, and the others in the order in which they are named."""
+    names = list(dict.fromkeys([*keys, *others]))
+    places = {name: place for place, name in enumerate(keys, 1)}
+    columns = [{"ordinal": at, "name": name, "key_position": places.get(name)} for at, name in enumerate(names, 1)]
+    row = {"table_version": f"{table.label}@1", "schema_name": table.schema, "table_name": table.table}
+    return Version(table, dict.fromkeys(names), {**row, "columns": columns, "origin": "inferred"})
 
 
 def _entry(tables: _Names, name: str) -> dict[str, None]:
@@ -251,10 +178,22 @@ def _entry(tables: _Names, name: str) -> dict[str, None]:
 
 @dataclass(slots=True)
 class LogScan(RowScan):
-    """What a one has, and what its rows show."""
+    """What a range has, and what its rows show: its segments, by how much a record_id is at most lower than one before
+    it (0: they never fall), and its tables."""
 
-    order: RecordOrder = field(default_factory=RecordOrder)
+    segments: list[LogSegment] = field(default_factory=list)
+    behind: int = 0
     tables: LoggedTables = field(default_factory=LoggedTables)
+
+    @property
+    def highest(self) -> int:
+        """The highest record_id; 0 without any."""
+        return max((one.highest for one in self.segments), default=0)
+
+    @property
+    def lowest(self) -> int:
+        """The lowest record_id; 0 without any."""
+        return min((one.lowest for one in self.segments), default=0)
 
     def take_part(self, entry: TableFile, part: RowSegments) -> None:
         """Adds the rows of a part, which follow those before."""
@@ -264,12 +203,33 @@ class LogScan(RowScan):
         index, log = np.concatenate([index for index, _ in part.rows]), logs[0]
         if len(logs) > 1:
             order = np.argsort(index)
-            index, log = (
-                index[order],
-                pa.Table.from_batches(logs).combine_chunks().to_batches()[0].take(pa.array(order)),
-            )
-        self.order.take(log, part.offset[index], part.numbers()[index])
+            index, log = index[order], pa.Table.from_batches(logs).combine_chunks().to_batches()[0].take(order)
         self.tables.take(log)
+        ids = pc.fill_null(numbers_of(log.column("record_id")), 0).to_numpy()
+        rows = np.flatnonzero(ids > 0)
+        if not len(rows):
+            return
+        ids, numbers = ids[rows], part.numbers()[index[rows]]
+        top = np.maximum.accumulate(np.append(self.highest, ids))[:-1]
+        self.behind = max(self.behind, int((top - ids).max()))
+        low = np.minimum.accumulate(ids[::-1])[::-1]
+        places = [0]
+        if len(self.segments) < _MOST_SEGMENTS:
+            between = 1 + np.flatnonzero((ids[:-1] == top[1:]) & (low[1:] == ids[1:]) & (ids[:-1] < ids[1:]))
+            pairs = ((at, *(_statement(log, rows[one]) for one in (at - 1, at))) for at in between[:_CANDIDATES])
+            places += [int(at) for at, last, first in pairs if last != first or not last][:1]
+        for at, end in pairwise([*places, len(rows)]):
+            lowest, highest = at + int(np.argmin(ids[at:end])), at + int(np.argmax(ids[at:end]))
+            segment = LogSegment(
+                int(part.offset[index[rows[at]]]),
+                int(numbers[at]) - 1,
+                *(int(ids[lowest]), _statement(log, rows[lowest])),
+                *(int(ids[highest]), _statement(log, rows[highest])),
+            )
+            if len(self.segments) < _MOST_SEGMENTS:
+                self.segments.append(segment)
+            else:
+                self.segments[-1] = self.segments[-1].joined(segment)
 
 
 _MANY_FILES: Final = 64
@@ -318,30 +278,31 @@ def _as_one(parts: Sequence[tuple[str, int, RowSegments]]) -> RowSegments:
 
 
 def split_log(plan: Plan, ranges: Sequence[FileRange], scans: Sequence[Any]) -> None:
-    """Adds the splits, tables and facts of a log. A split is consecutive ranges of records. Its record ids are higher
-    than those of all splits before it, and its lowest begins a statement; if record ids fall far in capture order,
-    splits are cut anywhere (a small log is one split, which is put in order in memory)."""
+    """Adds the splits, tables and facts of a log. A split is consecutive ranges of records. If record ids fall far in
+    capture order, splits are cut anywhere (a small log is one split, which is put in order in memory)."""
     options: Any = plan.options
-    tables, orders, parts = LoggedTables(), list[RecordOrder](), list[Split]()
+    tables, parts, segments = LoggedTables(), list[Split](), list[list[LogSegment]]()
     before = highest = behind = 0
     for one, found in zip(ranges, scans, strict=True):
         entry: Any = plan.files[one.index]
-        order: RecordOrder = found.order.shifted(before) if entry.is_numbered else found.order
-        can_cut = one.file.kind == CSV or one.file.settings.get("kind") == "lines"
-        if not can_cut or one.file.compression is not None:
-            order = replace(order, cuts=[])
-        behind = max(behind, order.behind, highest - order.lowest if order.lowest else 0)
-        highest = max(highest, order.highest)
+        shift, first = (before, before) if entry.is_numbered else (0, 0)
+        some = [each._replace(lowest=each.lowest + shift, highest=each.highest + shift) for each in found.segments]
+        behind = max(behind, found.behind, highest - found.lowest - shift if some else 0)
+        highest = max(highest, found.highest + shift if some else 0)
         start = found.begin if one.file.kind in (CSV, SQL) and one.start > 0 else one.start
         if start < one.stop and (one.stop < FILE_END or entry.size or entry.probe.compression):
-            first = before if entry.is_numbered else 0
+            can_cut = one.file.kind == CSV or one.file.settings.get("kind") == "lines"
+            if some:
+                some[0] = some[0]._replace(offset=start, records=0)
+            if len(some) > 1 and (not can_cut or one.file.compression is not None):
+                some = [reduce(LogSegment.joined, some)]
             parts.append(Split(one.index, start, one.stop, None, WHOLE, first))
-            orders.append(order)
+            segments.append(some)
         before += found.rows
         tables.add(found.tables)
     plan.facts |= {"records": before, "behind": behind}
-    plan.versions = tables.entries(options.schema)
+    plan.versions = tables.versions(options.schema)
     if behind <= NEAR:
-        plan.splits = _grouped(plan, _splits_of(parts, orders, options.split_size))
+        plan.splits = _grouped(plan, _cut(parts, segments, options.split_size))
     else:
         plan.splits = [parts] if plan.facts["bytes"] <= options.split_size else [[one] for one in parts]
