@@ -145,14 +145,15 @@ def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
 
 
 class Rule(NamedTuple):
-    """A rule of a column. ``broken``: the rows that break it; ``sentence``: what was expected, and found in a row with
-    that text. ``is_fatal``: no document can hold such a row."""
+    """A rule of a column. ``broken``: the rows that break it; ``sentence``: what was expected and found, in which
+    ``found``, ``zone`` and ``type`` are filled in, or that is made of a row and its text. ``is_fatal``: no document can
+    hold such a row."""
 
     column: str
     code: Problem
     is_fatal: bool
     broken: Callable[[TypedLog], Bools]
-    sentence: Callable[[TypedLog, int, str | None], str]
+    sentence: str | Callable[[TypedLog, int, str | None], str]
 
 
 def _found(log: TypedLog, column: str, text: str | None) -> str:
@@ -163,18 +164,19 @@ def _found(log: TypedLog, column: str, text: str | None) -> str:
 
 
 def _wrong_key(log: TypedLog, row: int, text: str | None) -> str:
-    error = log.keys.errors.get(row)
-    return (
-        f"expected column=value, found {_found(log, 'table_key', text)}"
-        if error is None
-        else (f"{error} of {_found(log, 'table_key', text)}")
-    )
+    found, error = _found(log, "table_key", text), log.keys.errors.get(row)
+    return f"expected column=value, found {found}" if error is None else f"{error} of {found}"
 
 
 def _wrong_status(log: TypedLog, _row: int, text: str | None) -> str:
     meant = (text or "").strip().upper()
     hint = f"; {meant} is another status" if meant != text and meant in STATUSES else ""
     return f"expected N, S, W, E or F, found {_found(log, 'status', text)}{hint}"
+
+
+def _wrong_time(log: TypedLog, _row: int, text: str | None) -> str:
+    such = "" if text is None else " such as 2024-01-02 03:04:05.123456"
+    return f"expected a time{such}, found {_found(log, 'event_time', text)}"
 
 
 def _unfit_character(_log: TypedLog, _row: int, text: str | None) -> str:
@@ -187,56 +189,28 @@ UNFIT: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML 1.0 cannot hold (§5.9)."""
 
 _RULES: Final = (
-    Rule(
-        "record_id", Problem.LOG_RULE, True,
-        lambda log: _null(log.record_id),
-        lambda log, _, text: "expected a positive whole number of at most 19 digits, found "
-        + _found(log, "record_id", text),
-    ),
+    Rule("record_id", Problem.LOG_RULE, True, lambda log: _null(log.record_id),
+         "expected a positive whole number of at most 19 digits, found {found}"),
     Rule("table_key", Problem.TABLE_KEY, True, lambda log: _null(log.keys.pairs), _wrong_key),
-    Rule(
-        "table_key", Problem.TABLE_KEY, False,
-        lambda log: log.keys.padded,
-        lambda log, _, text: f"expected no blanks around names and numbers, found {_found(log, 'table_key', text)}; "
-        "without them it is the key of another object",
-    ),
-    Rule(
-        "status", Problem.LOG_STATUS, False,
-        lambda log: ~as_array(pc.is_in(log.log.column("status"), _STATUSES)),
-        _wrong_status,
-    ),
-    Rule(
-        "event_type", Problem.LOG_RULE, True,
-        lambda log: _null(log.event_type),
-        lambda log, _, text: f"expected a number from 1 to 8, found {_found(log, 'event_type', text)}",
-    ),
-    Rule(
-        "event_time", Problem.LOG_RULE, False,
-        lambda log: _null(log.event_us) & ("event_time" not in log.absent),
-        lambda log, _, text: f"expected a time{'' if text is None else ' such as 2024-01-02 03:04:05.123456'}, found "
-        + _found(log, "event_time", text),
-    ),
-    Rule(
-        "event_time", Problem.TIME_ZONE, False,
-        lambda log: log.times.doubtful,
-        lambda log, _, text: f"expected a time that {log.zone} has once, found {_found(log, 'event_time', text)}; the "
-        "earlier one is used",
-    ),
-    Rule(
-        "table_name", Problem.LOG_RULE, True,
-        lambda log: log.lacks("table_name"),
-        lambda log, _, text: f"expected the name of a table or view, found {_found(log, 'table_name', text)}",
-    ),
-    Rule(
-        "column_name", Problem.LOG_RULE, True,
-        lambda log: log.is_field & log.lacks("column_name"),
-        lambda log, row, text: f"expected the column of an event of type {log.event_type[row]}, found "
-        + _found(log, "column_name", text),
-    ),
-    *(
-        Rule(name, Problem.XML_CHARACTER, True, lambda log, name=name: log.unfit(name), _unfit_character)  # type: ignore[misc]
-        for name in ("table_key", "table_name", "column_name", *WRITTEN)
-    ),
+    Rule("table_key", Problem.TABLE_KEY, False, lambda log: log.keys.padded,
+         "expected no blanks around names and numbers, found {found}; without them it is the key of another object"),
+    Rule("status", Problem.LOG_STATUS, False, lambda log: ~as_array(pc.is_in(log.log["status"], _STATUSES)),
+         _wrong_status),
+    Rule("event_type", Problem.LOG_RULE, True, lambda log: _null(log.event_type),
+         "expected a number from 1 to 8, found {found}"),
+    Rule("event_time", Problem.LOG_RULE, False, lambda log: _null(log.event_us) & ("event_time" not in log.absent),
+         _wrong_time),
+    Rule("event_time", Problem.TIME_ZONE, False, lambda log: log.times.doubtful,
+         "expected a time that {zone} has once, found {found}; the earlier one is used"),
+    Rule("table_name", Problem.LOG_RULE, True, lambda log: log.lacks("table_name"),
+         "expected the name of a table or view, found {found}"),
+    Rule("column_name", Problem.LOG_RULE, True, lambda log: log.is_field & log.lacks("column_name"),
+         "expected the column of an event of type {type}, found {found}"),
+    Rule("table_key", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_key"), _unfit_character),
+    Rule("table_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_name"), _unfit_character),
+    Rule("column_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("column_name"), _unfit_character),
+    Rule("old_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("old_value"), _unfit_character),
+    Rule("new_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("new_value"), _unfit_character),
 )  # fmt: skip
 """In the order in which the problems of a row are reported (§1.2, §5.9, §6.4)."""
 
@@ -254,8 +228,12 @@ def check(log: TypedLog) -> list[RowProblem]:
         rows = np.flatnonzero(rule.broken(log))
         texts = log.log.column(rule.column).take(pa.array(rows)).to_pylist() if len(rows) else []
         for row, text in zip(rows.tolist(), texts, strict=True):
-            sentence = f"{rule.column}: {rule.sentence(log, row, text)}"
-            findings.append(RowProblem(row, rule.column, rule.code, sentence, rule.is_fatal))
+            if isinstance(rule.sentence, str):
+                facts = {"found": _found(log, rule.column, text), "zone": log.zone, "type": log.event_type[row]}
+                sentence = rule.sentence.format_map(facts)
+            else:
+                sentence = rule.sentence(log, row, text)
+            findings.append(RowProblem(row, rule.column, rule.code, f"{rule.column}: {sentence}", rule.is_fatal))
     return sorted(findings, key=lambda finding: finding.row)
 
 
