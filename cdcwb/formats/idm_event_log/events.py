@@ -287,14 +287,17 @@ def log_of(rows: RowBatch, only: Collection[str] = COLUMNS) -> pa.RecordBatch:
 def _texts(rows: RowBatch, label: str) -> pa.StringArray:
     """A column, in which the text of NULL is null: in delimited text an empty field without quotes too."""
     entry: Any = rows.file
-    texts, null = rows.text(label), pa.scalar(None, pa.string())
+    texts = rows.text(label)
     if not entry.null_text or label not in rows.names:
         return texts
-    if not isinstance(rows.rows, DelimitedRows):
-        return pc.if_else(pc.equal(texts, entry.null_text), null, texts)
-    place = rows.names.index(label)
-    empty = rows.rows.starts[:, place] == rows.rows.ends[:, place]
-    return pc.if_else(pa.array(empty), null, texts) if empty.any() else texts
+    if isinstance(rows.rows, DelimitedRows):
+        place = rows.names.index(label)
+        valid = rows.rows.starts[:, place] != rows.rows.ends[:, place]
+    else:
+        valid = as_array(pc.fill_null(pc.not_equal(texts, entry.null_text), False))
+    bits = np.packbits(np.append(np.zeros(texts.offset, np.bool_), valid & ~_null(texts)), bitorder="little")
+    buffers = [pa.py_buffer(bits), *texts.buffers()[1:]]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers, offset=texts.offset)
 
 
 def events_of_log(rows: RowBatch, options: Mapping[str, str]) -> dict[str, Any]:
