@@ -24,6 +24,7 @@ from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.halves import locations
 from cdcwb.formats.idm_event_log.decode import Bools, Ints, same_objects
 from cdcwb.formats.idm_event_log.events import PER_FIELD
+from cdcwb.formats.kernels import kernel
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
@@ -91,32 +92,26 @@ def _hashes(texts: pa.Array) -> Ints:
 def first_rows(statement: Ints, alone: Bools, column: Ints) -> Ints:
     """The rows that statements begin with, of rows by record_id: those of one statement have the same number there;
     ``alone``: belongs to no other; ``column``: a number for the column of each that is not alone, else -1."""
-    begins = np.ones(len(statement), np.bool_)
+    count = len(statement)
+    begins = np.ones(count, np.bool_)
     begins[1:] = alone[1:] | alone[:-1] | (statement[1:] != statement[:-1])
-    return _parted(np.flatnonzero(begins), column)
-
-
-def _parted(first: Ints, column: Ints) -> Ints:
-    """The same rows, and those at which a column comes again in a run, counted from the last such row."""
-    count = len(column)
-    if not count:
-        return first
-    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, count)))
+    run = np.cumsum(begins)
     order = np.lexsort((np.arange(count), column, run))
+    run, of_column = run[order], column[order]
+    same = (run[1:] == run[:-1]) & (of_column[1:] == of_column[:-1]) & (of_column[1:] >= 0)
     before = np.full(count, -1, dtype=np.int64)  # the row of the same run and column before this one
-    same = (run[order][1:] == run[order][:-1]) & (column[order][1:] == column[order][:-1]) & (column[order][1:] >= 0)
     before[order[1:][same]] = order[:-1][same]
-    repeats = np.unique(run[before >= 0])
-    ends = np.append(first[1:], count)
-    found = [first]
-    for number in repeats.tolist():
-        begin, end = int(first[number]), int(ends[number])
-        latest = np.maximum.accumulate(before[begin:end])
-        starts, start = [], begin
-        while (start := begin + int(np.searchsorted(latest, start))) < end:
-            starts.append(start)
-        found.append(np.array(starts, dtype=np.int64))
-    return np.sort(np.concatenate(found))
+    _begin_again(before, begins)
+    return np.flatnonzero(begins)
+
+
+@kernel
+def _begin_again(before: Ints, begins: Bools) -> None:
+    """Begins a statement too at a row whose column came before in it."""
+    start = 0
+    for row in range(len(begins)):
+        if begins[row] or before[row] >= start:
+            begins[row], start = True, row
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

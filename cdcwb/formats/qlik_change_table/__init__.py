@@ -15,9 +15,8 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
-from cdcwb.formats.containers.delimited import TOKENS
 from cdcwb.formats.containers.rows import BROKEN, Cell, FileProbe, TableName
-from cdcwb.formats.containers.table_probe import conclusions, detected_rows, files_named
+from cdcwb.formats.containers.table_probe import GIVEN, conclusions, detected_rows, files_named
 from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, TableRequest, Wanted, detected_row, problem_row
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
@@ -31,7 +30,15 @@ from cdcwb.formats.qlik_change_table.layout import (
     known_columns,
     side_file,
 )
-from cdcwb.formats.qlik_change_table.masks import SAMPLE, Evidence, MaskSettings, decide, evidence_of, key_of
+from cdcwb.formats.qlik_change_table.masks import (
+    SAMPLE,
+    Evidence,
+    MaskDecision,
+    MaskSettings,
+    decide,
+    evidence_of,
+    key_of,
+)
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import ChangeTableVersions, Ddl, ddl_in_order, ddl_of
@@ -47,7 +54,6 @@ _FILES: Final = 8  # that are looked at to recognise a capture
 _NAMED: Final = 3  # files in a row of detected
 _MOST_DDL: Final = 100_000  # rows of DDL history that are examined
 _SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position"}))
-_GIVEN: Final = "given as an option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +85,14 @@ class ChangeTableFile(TableFile):
         return self.path.rpartition("/")[0], self.table
 
     @property
+    def known(self) -> dict[str, str]:
+        """Its documented header columns, by their names without prefix."""
+        return known_columns(self.probe.columns, self.options.get("prefix"))
+
+    @property
     def mask(self) -> str | None:
         """Its column of masks."""
-        return known_columns(self.probe.columns, self.options.get("prefix")).get("change_mask")
+        return self.known.get("change_mask")
 
 
 class QlikChangeTable(TableRows):
@@ -196,13 +207,47 @@ class QlikChangeTable(TableRows):
 
     def draft(self, probes: Sequence[Probe], options: Any) -> Plan:
         """A plan without splits, masks and DDL history."""
-        plan = Plan(options)
-        draft = _Draft(plan, options, plan.files)
+        plan, given = Plan(options), options.names
+        tables = dict[tuple[str, str | None], TableName]()  # by name, and control table; names are case-insensitive
+        places = dict[TableName, dict[str, list[str]]]()  # evidence -> files
+        prefixes = dict[layout.Prefix, dict[str, None]]()  # -> tables
         for found in probes:
-            draft.add_file(found)
-        draft.add_versions(probes)
-        draft.detect()
-        for entry in draft.files:
+            place = _place(found, options)
+            control = layout.control_table(place.name.table, found.file.columns)
+            table = tables.setdefault((place.name.label.casefold(), control), place.name)
+            places.setdefault(table, {}).setdefault(place.evidence, []).append(found.file.path)
+            prefix = None if control else layout.find_prefix(found.file.columns, options.prefix)
+            if prefix is not None:
+                prefixes.setdefault(prefix, {})[table.label] = None
+            role = CONTROL if control else ROWS if prefix is not None or place.suffixed else LOAD
+            entry = _file_of(found, table, role, prefix, options)
+            entry.options |= {"control": control} if control else {}
+            plan.files.append(entry)
+            sentences = list(found.problems)
+            if role == ROWS and not entry.known.keys() & {"change_oper", "operation"}:
+                expected = "expected a column change_oper or operation"
+                sentences.insert(0, (False, f"{expected}; without one the operations of its rows are unknown"))
+            for is_schema, sentence in sentences:
+                code = Problem.SCHEMA_TEXT if is_schema else Problem.SCHEMA_MISMATCH
+                plan.problems.append(problem_row(code, sentence, file=entry.path, table=table.label))
+        _add_versions(plan, probes)
+        for table, files in places.items():
+            shown = joined([f"{place} ({files_named(paths)})" for place, paths in files.items()][:_NAMED])
+            why = GIVEN if options.table else shown
+            plan.detected.append(detected_row("table", table.label, why, "table" in given, table.label))
+        for (prefix_text, why), labels in prefixes.items():
+            scope = next(iter(labels)) if len(labels) == 1 else "capture"
+            why = GIVEN if "prefix" in given else why
+            plan.detected.append(detected_row("prefix", prefix_text or "none", why, "prefix" in given, scope))
+        if not prefixes:
+            plan.detected.append(
+                detected_row("prefix", options.prefix or layout.PREFIX, "no file has header columns", overridden=False)
+            )
+        why = GIVEN if "charset" in given else "the files do not give it; assumed"
+        plan.detected.append(detected_row("charset", options.charset, why, "charset" in given))
+        said = ((*one, found.file.path) for found in probes for one in conclusions(found.file, given))
+        plan.detected += detected_rows(one for one in said if one[0] != "header")
+        for entry in plan.files:
             if entry.problem:
                 code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
                 plan.problems.append(problem_row(code, entry.problem, file=entry.path))
@@ -302,102 +347,45 @@ class QlikChangeTable(TableRows):
         )
 
 
-# --- a plan in the making ---------------------------------------------------------------------------------------------
+# --- the files of a plan ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Draft:
-    """Adds files and their versions to a plan, and collects its rows of ``detected``."""
+def _file_of(
+    found: Probe, table: TableName, role: str, prefix: layout.Prefix | None, options: ChangeTableOptions
+) -> ChangeTableFile:
+    """A file of a plan, without its version and key."""
+    file, names = found.file, found.file.columns
+    entry = ChangeTableFile(probe=file.without_rows(), size=file.size, problem=file.problem, table=table, role=role)
+    entry.options = {"role": role} | ({} if prefix is None else {"prefix": prefix.text})
+    entry.options |= {} if options.mask_text is None else {"mask_text": options.mask_text}
+    entry.expected = None if found.side is None else found.side.records
+    entry.upper = frozenset() if entry.mask is None else frozenset({names.index(entry.mask)})
+    header = set(names if role == CONTROL else layout.header_columns(names, entry.options.get("prefix")))
+    entry.columns = tuple(name for name in names if name not in header)
+    return entry
 
-    plan: Plan
-    options: ChangeTableOptions
-    files: list[Any]
-    tables: dict[tuple[str, str | None], TableName] = field(default_factory=dict)  # by name, and control table
-    prefixes: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # prefix and evidence -> tables
-    places: dict[tuple[str, str | None], dict[str, list[str]]] = field(default_factory=dict)  # evidence -> files
-    dialects: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
-    def add_file(self, found: Probe) -> None:
-        """Adds a file, and its table. Names of tables are case-insensitive."""
-        options, file, names = self.options, found.file, found.file.columns
-        place = _place(found, options)
-        control = layout.control_table(place.name.table, names)
-        known = (place.name.label.casefold(), control)
-        table = self.tables.setdefault(known, place.name)
-        self.places.setdefault(known, {}).setdefault(place.evidence, []).append(file.path)
-        prefix = None if control else layout.find_prefix(names, options.prefix)
-        role = CONTROL if control else ROWS if prefix is not None or place.suffixed else LOAD
-        settings = {"role": role} | ({"control": control} if control else {})
-        if prefix is not None:
-            settings["prefix"] = prefix.text
-            labels = self.prefixes.setdefault((prefix.text, prefix.evidence), [])
-            labels += [] if table.label in labels else [table.label]
-        settings |= {} if options.mask_text is None else {"mask_text": options.mask_text}
-        if file.dialect is not None:
-            self.dialects.setdefault((file.dialect.sentence(), file.delimiter_from), []).append(file.path)
-        columns = known_columns(names, settings.get("prefix"))
-        entry = ChangeTableFile(probe=file.without_rows(), size=file.size, problem=file.problem, table=table)
-        entry.role, entry.options = role, settings
-        entry.expected = None if found.side is None else found.side.records
-        entry.upper = frozenset({names.index(columns["change_mask"])} if "change_mask" in columns else ())
-        header = set(names if control else layout.header_columns(names, settings.get("prefix")))
-        entry.columns = tuple(name for name in names if name not in header)
-        self.files.append(entry)
-        if role == ROWS and not columns.keys() & {"change_oper", "operation"}:
-            sentence = "expected a column change_oper or operation; without one the operations of its rows are unknown"
-            self._problem(Problem.SCHEMA_MISMATCH, sentence, entry)
-        for is_schema, sentence in found.problems:
-            self._problem(Problem.SCHEMA_TEXT if is_schema else Problem.SCHEMA_MISMATCH, sentence, entry)
-
-    def _problem(self, code: Problem, sentence: str, entry: TableFile) -> None:
-        self.plan.problems.append(problem_row(code, sentence, file=entry.path, table=entry.table.label))
-
-    def add_versions(self, probes: Sequence[Probe]) -> None:
-        """The versions from files, and their keys; a file without types has those of another file with the same
-        columns."""
-        typed: dict[Any, Probe] = {}
-        for entry, found in zip(self.files, probes, strict=True):
-            if found.typed:
-                typed.setdefault((entry.table, entry.columns), found)
-        given = {table.casefold(): columns for table, columns in self.options.keys.items()}
-        versions = ChangeTableVersions.of_plan(self.plan.versions)
-        for index, (entry, found) in enumerate(zip(self.files, probes, strict=True)):
-            if entry.role == CONTROL or not found.columns:
-                continue
-            other = typed.get((entry.table, entry.columns))
-            if not found.typed and other is not None and other.names == found.names:
-                file = replace(found.file, schema=other.file.schema, heading=other.file.heading)
-                found = replace(other, file=file)
-            data = [at for at, name in enumerate(found.file.columns) if name in set(entry.columns)]
-            version = versions.of_file(entry.table, found, data, index)
-            label = entry.table.label.casefold()
-            key = given.get(label, given.get(entry.table.table.casefold()))
-            entry.version, entry.is_keyed = version.key, key is not None
-            entry.key = version.primary_key if key is None else tuple(key)
-
-    def detect(self) -> None:
-        """Adds the rows of ``detected`` about tables, prefixes and text."""
-        options, named = self.options, self.options.names
-        for known, places in self.places.items():
-            label = self.tables[known].label
-            shown = joined([f"{place} ({files_named(paths)})" for place, paths in places.items()][:_NAMED])
-            self._row("table", label, _GIVEN if options.table else shown, "table" in named, label)
-        for (prefix, why), tables in self.prefixes.items():
-            scope = tables[0] if len(tables) == 1 else "capture"
-            self._row("prefix", prefix or "none", _GIVEN if "prefix" in named else why, "prefix" in named, scope)
-        if not self.prefixes:
-            self._row("prefix", options.prefix or layout.PREFIX, "no file has header columns", overridden=False)
-        why = _GIVEN if "charset" in named else "the files do not give it; assumed"
-        self._row("charset", options.charset, why, "charset" in named)
-        tokens = [name for name, token in TOKENS.items() if token in options.tokens]
-        for (dialect, why), paths in self.dialects.items():
-            source = f"{why}, and options {joined(tokens)}" if tokens else why
-            self._row("delimiter", dialect, f"{source}, for {files_named(paths)}", bool(tokens))
-        said = ((*one, file.path) for file in (entry.probe for entry in self.files) for one in conclusions(file, named))
-        self.plan.detected += detected_rows(one for one in said if one[0] in ("sheet", "sql_table", "backslash"))
-
-    def _row(self, setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> None:
-        self.plan.detected.append(detected_row(setting, value, evidence, overridden, scope))
+def _add_versions(plan: Plan, probes: Sequence[Probe]) -> None:
+    """The versions from files, and their keys; a file without types has those of another file with the same columns."""
+    options: Any = plan.options
+    typed: dict[Any, Probe] = {}
+    for entry, found in zip(plan.files, probes, strict=True):
+        if found.typed:
+            typed.setdefault((entry.table, entry.columns), found)
+    given = {table.casefold(): columns for table, columns in options.keys.items()}
+    versions = ChangeTableVersions.of_plan(plan.versions)
+    for index, (entry, found) in enumerate(zip(plan.files, probes, strict=True)):
+        if entry.role == CONTROL or not found.columns:
+            continue
+        other = typed.get((entry.table, entry.columns))
+        if not found.typed and other is not None and other.names == found.names:
+            file = replace(found.file, schema=other.file.schema, heading=other.file.heading)
+            found = replace(other, file=file)
+        data = [at for at, name in enumerate(found.file.columns) if name in set(entry.columns)]
+        version = versions.of_file(entry.table, found, data, index)
+        key = given.get(entry.table.label.casefold(), given.get(entry.table.table.casefold()))
+        entry.version, entry.is_keyed = version.key, key is not None
+        entry.key = version.primary_key if key is None else tuple(key)
 
 
 def _place(found: Probe, options: ChangeTableOptions) -> Place:
@@ -405,7 +393,7 @@ def _place(found: Probe, options: ChangeTableOptions) -> Place:
     (docs/formats/qlik-change-table.md §1.1)."""
     path = from_path(found.file.place, options.suffix)
     if options.table is not None:
-        return Place(TableName.of(options.table), path.suffixed, _GIVEN)
+        return Place(TableName.of(options.table), path.suffixed, GIVEN)
     target = None if found.side is None else found.side.table
     if target is None:
         return path
@@ -433,35 +421,33 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
     options: Any = plan.options
     tables: dict[TableName, list[Any]] = {}
     for entry in plan.files:
-        if entry.options["role"] != CONTROL:
+        if entry.role != CONTROL:
             tables.setdefault(entry.table, []).append(entry)
     detect: Callable[..., None] = lambda *row: plan.detected.append(detected_row(*row))  # noqa: E731
-    headers = {
-        table: max(len(one.probe.columns) - len(one.columns) for one in entries if one.mask is not None)
-        for table, entries in tables.items()
-        if any(one.mask is not None for one in entries)
-    }
-    empty = Evidence()
-    decided = {
-        table: decide(evidence.get(table, empty), header, options.mask_order, options.mask_offset)
-        for table, header in headers.items()
-    }
-    shown = [one.settings.order for one in decided.values() if one.is_shown]
+    decided: dict[TableName, tuple[int, MaskDecision]] = {}
+    for table, entries in tables.items():
+        headers = [len(one.probe.columns) - len(one.columns) for one in entries if one.mask is not None]
+        if headers:
+            found = evidence.get(table, Evidence())
+            decision = decide(found, max(headers), options.mask_order, options.mask_offset)
+            decided[table] = max(headers), decision
+    shown = [one.settings.order for _, one in decided.values() if one.is_shown]
     usual = max(sorted(set(shown)), key=shown.count) if shown and options.mask_order is None else None
     versions = ChangeTableVersions.of_plan(plan.versions)
-    for table, decision in decided.items():
-        found = evidence.get(table, empty)
+    for table, (header, decision) in decided.items():
+        found = evidence.get(table, Evidence())
         if not decision.is_shown and usual not in (None, decision.settings.order):
             why = f"its masks are ambiguous; those of {plural(shown.count(usual or ''), 'other table')} decide it"
-            decision = replace(decide(found, headers[table], usual, options.mask_offset), order_evidence=why)
+            decision = replace(decide(found, header, usual, options.mask_offset), order_evidence=why)
         settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
-        detect("mask_order", settings.order, decision.order_evidence, options.mask_order is not None, table.label)
-        at = options.mask_offset is not None
-        detect("mask_offset", str(settings.offset), decision.offset_evidence, at, table.label)
-        if settings.spelling is not None:
-            why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
-            why = why if options.mask_text is None else _GIVEN
-            detect("mask_text", settings.spelling, why, options.mask_text is not None, table.label)
+        why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
+        for name, value, told in (
+            ("mask_order", settings.order, decision.order_evidence),
+            ("mask_offset", str(settings.offset), decision.offset_evidence),
+            ("mask_text", settings.spelling, why if options.mask_text is None else GIVEN),
+        ):
+            if value is not None:
+                detect(name, value, told, name in options.names, table.label)
         for entry in tables[table]:
             entry.options = entry.options | settings.options()
         mine = versions.of(table)
@@ -475,7 +461,7 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
         given = next((one for one in entries if one.is_keyed), None)
         named = next((one for one in reversed(versions.of(table)) if one.primary_key), None)
         if given is not None:
-            detect("keys", "+".join(given.key), _GIVEN, True, table.label)
+            detect("keys", "+".join(given.key), GIVEN, True, table.label)
         elif named is not None:
             why = f"key positions of table version {named.key}"
             detect("keys", "+".join(named.primary_key), why, False, table.label)
@@ -485,7 +471,7 @@ def _add_ddl(plan: Plan, rows: Sequence[Ddl]) -> None:
     """The versions of DDL history. A renamed table continues with the last version of the old one."""
     options: Any = plan.options
     versions = ChangeTableVersions.of_plan(plan.versions)
-    tables = {one.table.label.casefold(): one.table for one in plan.files if one.options["role"] != CONTROL}
+    tables = {one.table.label.casefold(): one.table for one in plan.files if one.role != CONTROL}
     for ddl in ddl_in_order(rows, options.suffix):
         name = ddl.name if ddl.new_name is None else TableName(ddl.name.schema, ddl.new_name)
         if ddl.problem is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cdcwb.formats.containers.known_columns import columns_named, shown_columns
 from cdcwb.formats.containers.rows import TableName, stem_of
 from cdcwb.formats.source import is_file
 from cdcwb.model import Kind, Operation
@@ -209,29 +210,24 @@ def find_prefix(names: Sequence[str], given: str | None = None) -> Prefix | None
     the default one if any column has it, else a common prefix of at least two known names (three for the empty prefix),
     of which one is not an ordinary word. Names are case-insensitive.
     """
-    folded = [name.casefold() for name in names]
     usual = PREFIX if given is None else given.casefold()
-    if usual:
-        having = [name for name, low in zip(names, folded, strict=True) if low.startswith(usual)]
-        if having:
-            return Prefix(having[0][: len(usual)], f"columns {joined(having[:8])}")
+    having = [name for name in names if name.casefold().startswith(usual)]
+    if usual and having:
+        return Prefix(having[0][: len(usual)], shown_columns(having))
     if given:
         return None
-    found: dict[str, list[str]] = {}
-    for name, low in zip(names, folded, strict=True):
-        for known in HEADERS:
-            if low.endswith(known) and (given is None or low == known):
-                found.setdefault(low[: len(low) - len(known)], []).append(name)
-    prefixes = [
-        (prefix, having)
-        for prefix, having in found.items()
-        if len(having) >= (_LEAST if prefix else _LEAST_BARE)
-        and any(name.casefold()[len(prefix) :] in _STRONG for name in having)
-    ]
-    if not prefixes:
+    folded = [name.casefold() for name in names]
+    candidates = [low[: -len(known)] for low in folded for known in HEADERS if low.endswith(known)]
+    best, prefix = dict[str, int](), ""
+    for candidate in dict.fromkeys(candidates if given is None else [""]):
+        found = columns_named(names, HEADERS, candidate)
+        least = _LEAST if candidate else _LEAST_BARE
+        if len(found) >= least and found.keys() & _STRONG and (len(found), len(candidate)) > (len(best), len(prefix)):
+            best, prefix = found, candidate
+    if not best:
         return None
-    prefix, having = max(prefixes, key=lambda pair: (len(pair[1]), len(pair[0])))
-    return Prefix(having[0][: len(prefix)], f"known names that follow it: {joined(having[:8])}")
+    columns = [names[at] for at in sorted(best.values())]
+    return Prefix(columns[0][: len(prefix)], f"known names that follow it: {joined(columns)}")
 
 
 def header_columns(names: Sequence[str], prefix: str | None) -> list[str]:
@@ -245,12 +241,8 @@ def header_columns(names: Sequence[str], prefix: str | None) -> list[str]:
 
 def known_columns(names: Sequence[str], prefix: str | None) -> dict[str, str]:
     """The columns with the names of :data:`HEADERS`, by these names; of several the first."""
-    found: dict[str, str] = {}
-    for name in header_columns(names, prefix):
-        known = name.casefold()[len((prefix or "").casefold()) :]
-        if known in HEADERS:
-            found.setdefault(known, name)
-    return found
+    found = {} if prefix is None else columns_named(names, HEADERS, prefix.casefold())
+    return {known: names[at] for known, at in found.items()}
 
 
 def control_table(table: str, names: Sequence[str]) -> str | None:

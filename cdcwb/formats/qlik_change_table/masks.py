@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.containers.rows import is_binary
+from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.qlik_change_table.layout import HEADERS
 from cdcwb.formats.table_rows import RowBatch
-from cdcwb.model import Kind, Problem
+from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import joined, plural, visible
 
 __all__ = ["SAMPLE", "Evidence", "MaskDecision", "MaskSettings", "changed_columns", "decide", "evidence_of", "key_of"]
@@ -33,14 +34,12 @@ SAMPLE: Final = 1024
 _FURTHEST: Final = 24  # offsets that are tried
 _MOST_KEYS: Final = 64  # distinct masks of deleted rows that are stored
 _MOST_EXAMPLES: Final = 2
-_EXACT: Final = 4  # weight of a mask that equals the changed columns of the images
+_EXACT: Final = 5  # weight of a mask that equals the expected columns
 _MARGIN: Final = 1.1  # factor by which another offset than the number of header columns must be better
 _SHARE: Final = 0.9
 _AMBIGUOUS: Final = 0.2  # base64 of a few zero bytes has letters from A to F only, but rarely
 _SHOWN: Final = 12
 _WIDTH: Final = HEADERS["change_mask"].width or 0
-
-_INSIDE, _LOW, _HIGH, _SAME = range(4)
 
 
 # --- masks of rows ----------------------------------------------------------------------------------------------------
@@ -115,36 +114,32 @@ def _listed(bits: Bools) -> str:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def _no_counts() -> dict[str, Ints]:
-    return {order: np.zeros((_FURTHEST + 1, 4), np.int64) for order in bitmask.ORDERS}
+def _no_counts() -> Ints:
+    return np.zeros((len(bitmask.ORDERS), _FURTHEST + 1, 2), np.int64)
 
 
 @dataclass(slots=True)
 class Evidence:
-    """Evidence from rows of one table. ``counts`` has, for each byte order, a row for each offset: masks whose bits are
-    within the data columns, INSERTs whose lowest bit is that of the first data column, INSERTs whose highest bit is
-    that of the last one, and masks that equal the changed columns of the images (or the key). ``deletes``: the masks of
-    deleted rows, as digits."""
+    """Evidence from rows of one table. ``counts``, by byte order and offset: the masks whose bits are within the data
+    columns, and those that equal the expected columns. ``compared``: the masks of which these are known.
+    ``deletes``: the masks of deleted rows, as digits."""
 
     rows: int = 0
     masks: int = 0
-    inserts: int = 0
     compared: int = 0
     prefixed: int = 0
     hex_like: int = 0
     only_hex: int = 0
     only_base64: int = 0
     binary: bool = False
-    counts: dict[str, Ints] = field(default_factory=_no_counts)
+    counts: Ints = field(default_factory=_no_counts)
     examples: list[str] = field(default_factory=list)
     deletes: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Evidence) -> Evidence:
-        both = Evidence(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)[:8]})
-        both.binary = self.binary or other.binary
-        both.counts = {order: self.counts[order] + other.counts[order] for order in bitmask.ORDERS}
-        both.examples = (self.examples + other.examples)[:_MOST_EXAMPLES]
-        both.deletes = Counter(dict((self.deletes + other.deletes).most_common(_MOST_KEYS)))
+        both = Evidence(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        both.binary, both.examples = self.binary or other.binary, both.examples[:_MOST_EXAMPLES]
+        both.deletes = Counter(dict(both.deletes.most_common(_MOST_KEYS)))
         return both
 
     @property
@@ -160,12 +155,17 @@ class Evidence:
         in_order = self.binary or self.spelling is not None or 2 * self.prefixed > self.masks
         return "little" if in_order else "big"
 
+    def fits(self, order: str, offset: int) -> tuple[int, int]:
+        """The masks that an order and offset fit: within the data columns, and as expected."""
+        if offset > _FURTHEST:
+            return 0, 0
+        inside, same = self.counts[bitmask.ORDERS.index(order), offset].tolist()
+        return inside, same
+
     def score(self, order: str, offset: int) -> int:
         """How well an order and offset fit."""
-        if offset > _FURTHEST:
-            return 0
-        counts = self.counts[order][offset]
-        return int(counts[_INSIDE] + counts[_LOW] + counts[_HIGH] + _EXACT * counts[_SAME])
+        inside, same = self.fits(order, offset)
+        return inside + _EXACT * same
 
 
 def evidence_of(
@@ -185,48 +185,41 @@ def evidence_of(
         evidence.hex_like = pc.sum(pc.match_substring_regex(texts, r"^\s*[0-9A-Fa-f]+\s*$")).as_py() or 0
         evidence.prefixed = pc.sum(pc.match_substring_regex(texts, r"^\s*(0[xX]|\\[xX])")).as_py() or 0
     masks, _ = _masks(rows, column, spelling or evidence.spelling)
-    inserts, deletes = (as_array(pc.equal(events["operation"], str(one))) for one in ("INSERT", "DELETE"))
-    digits = Counter(one.hex() for one in masks.filter(pa.array(deletes)).to_pylist() if one)
-    evidence.deletes = Counter(dict(digits.most_common(_MOST_KEYS)))
-    expected, compared = _expected(rows, columns.get("change_seq"), events, deletes)
-    width = len(rows.columns)
-    for order in bitmask.ORDERS:
+    deleted = masks.filter(pc.equal(events["operation"], str(Operation.DELETE)))
+    evidence.deletes = Counter(dict(Counter(one.hex() for one in deleted.to_pylist() if one).most_common(_MOST_KEYS)))
+    expected, is_known = _expected(rows, columns.get("change_seq"), events)
+    width, offsets = len(rows.columns), np.arange(_FURTHEST + 1)
+    for order, counts in zip(bitmask.ORDERS, evidence.counts, strict=True):
         bits, beyond = bitmask.bits(masks, order, _FURTHEST + width)
         some = bits.any(axis=1)
-        lowest = np.where(some, bits.argmax(axis=1), -1)
-        highest = bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
         evidence.masks = int(np.count_nonzero(some | beyond))
-        evidence.inserts = int(np.count_nonzero((some | beyond) & inserts))
-        evidence.compared = int(np.count_nonzero((some | beyond) & compared))
-        inside = some & ~beyond
-        for offset in range(min(_FURTHEST, int(lowest[inside].max(initial=-1))) + 1):
-            fits = inside & (lowest >= offset) & (highest < offset + width)
-            same = fits & compared
-            same[same] = (bits[same, offset : offset + width] == expected[same]).all(axis=1)
-            low, high = inserts & fits & (lowest == offset), inserts & fits & (highest == offset + width - 1)
-            evidence.counts[order][offset] = [np.count_nonzero(one) for one in (fits, low, high, same)]
-    telling = np.flatnonzero(as_array(pc.fill_null(pc.greater(pc.binary_length(masks), 0), False)))
-    evidence.examples = [texts[row].as_py() for row in telling[:_MOST_EXAMPLES].tolist()]
+        evidence.compared = int(np.count_nonzero((some | beyond) & is_known))
+        lowest, highest = bits.argmax(axis=1), bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
+        fits = (lowest >= offsets[:, None]) & (highest < offsets[:, None] + width) & some & ~beyond
+        counts[:, 0] = fits.sum(axis=1)
+        for offset in np.flatnonzero((fits & is_known).any(axis=1)).tolist():
+            known = fits[offset] & is_known
+            counts[offset, 1] = (bits[known, offset : offset + width] == expected[known]).all(axis=1).sum()
+    evidence.examples = [text for text in texts.to_pylist() if text][:_MOST_EXAMPLES]
     return evidence
 
 
-def _expected(
-    rows: RowBatch, sequence: str | None, events: Mapping[str, pa.Array], deletes: Bools
-) -> tuple[Bools, Bools]:
-    """The expected data columns of each mask by images and key, and a mask of rows for which that is known. An UPDATE
-    is compared with the adjacent row of the same change sequence, its BEFOREIMAGE.
-    """
+def _expected(rows: RowBatch, sequence: str | None, events: Mapping[str, pa.Array]) -> tuple[Bools, Bools]:
+    """The expected data columns of each mask, and a mask of rows for which they are known: of an INSERT all, of a
+    DELETE the key, of an UPDATE those that differ from the adjacent row of the same change sequence, its
+    BEFOREIMAGE."""
     names, count = rows.columns, len(rows)
-    expected, compared = np.zeros((count, len(names)), np.bool_), np.zeros(count, np.bool_)
-    if rows.file.key:
-        compared |= deletes
-        expected[deletes] = [name in rows.file.key for name in names]
+    inserts, deletes = (
+        as_array(pc.equal(events["operation"], str(one))) for one in (Operation.INSERT, Operation.DELETE)
+    )
+    expected, is_known = np.zeros((count, len(names)), np.bool_), inserts | (deletes & bool(rows.file.key))
+    expected[inserts], expected[deletes] = True, [name in rows.file.key for name in names]
     after, before = (as_array(pc.equal(events["kind"], str(one))) for one in (Kind.AFTER, Kind.BEFORE))
     if sequence is None or not after.any():
-        return expected, compared
+        return expected, is_known
     texts = rows.text(sequence)
     for step in (-1, 1):
-        at = np.flatnonzero(after & ~compared)
+        at = np.flatnonzero(after & ~is_known)
         at = at[(at + step >= 0) & (at + step < count)]
         same = as_array(pc.fill_null(pc.equal(texts.take(pa.array(at)), texts.take(pa.array(at + step))), False))
         at = at[before[at + step] & same]
@@ -236,8 +229,8 @@ def _expected(
                 if name in rows.names:
                     values = pairs.text(rows.names.index(name))
                     expected[at, column] = _differ(values[: len(at)], values[len(at) :])
-            compared[at] = True
-    return expected, compared
+            is_known[at] = True
+    return expected, is_known
 
 
 def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:
@@ -247,6 +240,8 @@ def _differ(one: pa.StringArray, other: pa.StringArray) -> Bools:
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------
+
+_USUAL: Final = {"little": "byte 0 first, as masks are stored", "big": "a number, as file targets write it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,42 +269,30 @@ def decide(evidence: Evidence, header: int, order: str | None = None, offset: in
         chosen, at = best
     other = "big" if chosen == "little" else "little"
     is_shown = evidence.score(chosen, at) > evidence.score(other, at)
+    (inside, same), (inside_other, same_other) = evidence.fits(chosen, at), evidence.fits(other, at)
+    masks, exist = plural(evidence.masks, "mask"), f"there are {plural(header, 'header column')}"
+    within = f"{inside} of {masks} have bits of data columns only"
+    agree = f"{same} of {evidence.compared} agree with images, key or INSERT"
+    within += f", and {agree}" if evidence.compared else ""
+    by_offset = f"{exist}: {within}"
+    if at != header:
+        by_offset = f"the masks do not count the {plural(header, 'header column')} that exist: {within}"
+    examples = f"e.g. {joined([_short(one) for one in evidence.examples])}" if evidence.examples else "no examples"
+    by_order = f"of {masks}, {inside} have bits of data columns only, in the other order {inside_other}"
+    if evidence.compared:
+        by_order += f"; {same} against {same_other} of {evidence.compared} agree with images, key or INSERT"
+    if not is_shown:
+        by_order = f"{masks} fit either order; {_USUAL[chosen]} is assumed"
+    by_order = f"{by_order}; {examples}"
+    if not evidence.masks:
+        by_order = f"no mask has a bit set; {_USUAL[evidence.usual_order]} is assumed"
+        by_offset = f"{exist}, and no mask contradicts that"
     return MaskDecision(
         MaskSettings(chosen, at, evidence.spelling),
-        "given as an option" if order else _order_evidence(evidence, chosen, other, at, is_shown),
-        "given as an option" if offset is not None else _offset_evidence(evidence, chosen, at, header),
+        GIVEN if order else by_order,
+        GIVEN if offset is not None else by_offset,
         is_shown,
     )
-
-
-_USUAL: Final = {"little": "byte 0 first, as masks are stored", "big": "a number, as file targets write it"}
-
-
-def _order_evidence(evidence: Evidence, order: str, other: str, offset: int, is_shown: bool) -> str:
-    examples = f"e.g. {joined([_short(one) for one in evidence.examples])}" if evidence.examples else "no examples"
-    if not evidence.masks:
-        return f"no mask has a bit set; {_USUAL[evidence.usual_order]} is assumed"
-    if not is_shown:
-        return f"{plural(evidence.masks, 'mask')} fit either order; {_USUAL[order]} is assumed; {examples}"
-    here, there = (evidence.counts[one][min(offset, _FURTHEST)] for one in (order, other))
-    inside = f"{here[_INSIDE]} have bits of data columns only, in the other order {there[_INSIDE]}"
-    parts = [f"of {plural(evidence.masks, 'mask')}, {inside}"]
-    if evidence.compared:
-        parts.append(f"{here[_SAME]} against {there[_SAME]} of {evidence.compared} agree with images or key")
-    return "; ".join([*parts, examples])
-
-
-def _offset_evidence(evidence: Evidence, order: str, offset: int, header: int) -> str:
-    if not evidence.masks:
-        return f"there are {plural(header, 'header column')}, and no mask contradicts that"
-    counts = evidence.counts[order][min(offset, _FURTHEST)]
-    found = f"{counts[_INSIDE]} of {plural(evidence.masks, 'mask')} have bits of data columns only"
-    if evidence.inserts:
-        found += f", {counts[_LOW]} of {plural(evidence.inserts, 'INSERT')} begin with the first of them"
-        found += f" and {counts[_HIGH]} end with the last"
-    if offset != header:
-        return f"the masks do not count the {plural(header, 'header column')} that exist: {found}"
-    return f"there are {plural(header, 'header column')}: {found}"
 
 
 def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -> tuple[list[str], str]:

@@ -18,7 +18,7 @@ from cdcwb.formats.files import in_file
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
-from cdcwb.words import unique_names
+from cdcwb.words import joined, unique_names
 
 __all__ = ["DescribedColumn", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
 
@@ -200,6 +200,7 @@ def probe(path: str, options: Any) -> Probe:
     beside = side_file(path)
     side = None if beside is None else read_side_file(beside, charset)
     given = None if side is None else side.dialect
+    described = () if side is None else side.columns
     with in_file(path):
         dialect = _with_tokens(given or DEFAULT, tokens)
     parts = {name: getattr(dialect, name) for name in TOKENS.values()}
@@ -213,20 +214,32 @@ def probe(path: str, options: Any) -> Probe:
         del parts["delimiter"]
         file = ask(header=header)
         why = file.delimiter_from
+    named = [name for name, token in TOKENS.items() if token in tokens]
+    why += f", and options {joined(named)}" if named else ""
     dump = or_dump(file, lambda names: find_prefix(names) is not None, options) if side is None else None
     file = dump if dump is not None and dump.settings["table"] else file
-    if file.kind == CSV:
-        found = _text_file(file, dialect.null.decode(charset), () if side is None else side.columns, header)
-        if found.file.header != file.header:
-            file = ask(header=found.file.header)
-        found = replace(found, file=replace(file, delimiter_from=why))
-    else:
-        found = _described(of_table(file), side)
     wrong = [] if side is None or not side.problem else [(True, side.problem)]
     wrong += [] if file.note is None else [(False, file.note)]
-    names = unique_names(found.names)
-    file = replace(found.file, names=names, width=len(names))
-    return replace(found, file=file, side=side, problems=(*wrong, *found.problems))
+    columns = of_table(file).columns
+    if file.kind == CSV:
+        columns, has_header = _columns_of_text(file, dialect.null.decode(charset), described, header)
+        file = file if has_header == file.header else ask(header=has_header)
+        file = replace(file, delimiter_from=why)
+        missing = {one.name.casefold() for one in described} ^ {one.name.casefold() for one in columns}
+        if described and has_header and missing:
+            shown = ", ".join(sorted(missing)[:8])
+            wrong.append((False, f"expected the side file's columns in the header line, which differ in {shown}"))
+    if described and file.kind == JSON and {one.name for one in columns} <= {one.name for one in described}:
+        columns = described  # objects may omit columns, and have them in any order; this is the order of the table
+    elif file.kind != BROKEN:
+        by_name = {one.name.casefold(): one for one in described}
+        columns = tuple(
+            replace(by_name.get(one.name.casefold(), one), ordinal=place, name=one.name)
+            for place, one in enumerate(columns, 1)
+        )
+    names = unique_names(one.name for one in columns)
+    typed = any(one.type is not None for one in columns)
+    return Probe(replace(file, names=names, width=len(names)), columns, typed, side, tuple(wrong))
 
 
 def _with_tokens(found: Dialect, tokens: Mapping[str, bytes]) -> Dialect:
@@ -253,18 +266,6 @@ def _named(names: Iterable[str]) -> tuple[DescribedColumn, ...]:
     return tuple(DescribedColumn(place, name) for place, name in enumerate(names, 1))
 
 
-def _described(found: Probe, side: SideFile | None) -> Probe:
-    """A file whose rows name their columns, with types, lengths and the key from its side file. Objects may omit
-    columns, and have them in any order; the side file has the order of the table."""
-    if side is None or not side.columns or found.file.kind == BROKEN:
-        return found
-    described = {column.name for column in side.columns}
-    if found.file.kind == JSON and set(found.names) <= described:
-        return replace(found, columns=side.columns, typed=True)
-    both = _joined(found.columns, side.columns)
-    return replace(found, columns=both, typed=found.typed or set(found.names) <= described)
-
-
 def _column_of(ordinal: int, one: pa.Field) -> DescribedColumn:
     """A column of an Arrow schema."""
     decimal = pa.types.is_decimal(one.type)
@@ -281,27 +282,20 @@ def _column_of(ordinal: int, one: pa.Field) -> DescribedColumn:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def _text_file(file: FileProbe, null: str, described: Sequence[DescribedColumn], header: bool | None) -> Probe:
+def _columns_of_text(
+    file: FileProbe, null: str, described: Sequence[DescribedColumn], header: bool | None
+) -> tuple[tuple[DescribedColumn, ...], bool]:
     """The columns of delimited text, and whether it has a header line; ``described``: those of the side file."""
     fields = [null if text is None else text for text in file.first_row]
     typed = _typed_header(fields, (file.dialect or DEFAULT).delimiter.decode(file.charset, "replace"))
-    fields = [column.name for column in typed] or fields
+    fields = [one.name for one in typed] or fields
     if header is None:
-        names = {column.name.casefold() for column in described}
+        names = {one.name.casefold() for one in described}
         same = sum(name.casefold() in names for name in fields)
         header = not described or same >= _SHARE * len(fields)
-    if not fields or not header:
-        columns = tuple(described) or _named(numbered(len(fields)))
-        return Probe(replace(file, header=False), columns, any(column.type is not None for column in columns))
-    problems: tuple[tuple[bool, str], ...] = ()
-    missing = {one.name.casefold() for one in described} ^ {name.casefold() for name in fields}
-    if described and missing:
-        shown = ", ".join(sorted(missing)[:8])
-        problems = ((False, f"expected the side file's columns in the header line, which differ in {shown}"),)
-    columns = _joined(typed or _named(fields), described)
-    return Probe(
-        replace(file, header=True), columns, any(column.type is not None for column in columns), None, problems
-    )
+    if fields and header:
+        return typed or _named(fields), True
+    return tuple(described) or _named(numbered(len(fields))), False
 
 
 def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[DescribedColumn, ...]:
@@ -326,12 +320,3 @@ def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[DescribedColum
         else:
             columns.append(DescribedColumn(place, name, kind, length=size))
     return tuple(columns)
-
-
-def _joined(given: Sequence[DescribedColumn], described: Sequence[DescribedColumn]) -> tuple[DescribedColumn, ...]:
-    """The columns in the order of the header line, with the facts from the side file."""
-    by_name = {column.name.casefold(): column for column in described}
-    return tuple(
-        replace(by_name.get(one.name.casefold(), one), ordinal=place, name=one.name)
-        for place, one in enumerate(given, 1)
-    )
