@@ -163,9 +163,9 @@ def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: 
         return folded.encode("utf-16-be"), name.encode("utf-16-be")
 
     places = sorted(range(len(labels)), key=key)
-    names, _, told = _best_order(sample, places)
+    names, _, shown_order = _best_order(sample, places)
     shown = joined([labels[place] for place in places])
-    evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {told}"
+    evidence = f"names sorted by {how.replace('_', ' ')} ({shown}); {shown_order}"
     return Assignment(dict(zip(names, places, strict=True)), "sorted", evidence, 1.0)
 
 
@@ -183,11 +183,11 @@ def _by_names(labels: Sequence[str]) -> Assignment | None:
 def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> Assignment:
     what = f"{plural(len(labels), 'column')} with " + ("names that are not the vendor's" if named else "no names")
     if sample and len(labels) in (len(COLUMNS), len(REDUCED)):
-        names, score, told = _best_order(sample, range(len(labels)))
+        names, score, shown_order = _best_order(sample, range(len(labels)))
         if score >= ENOUGH:
             sure = 0.85 if names == REDUCED else SURE if len(sample) >= _TELLING else 0.8
             places = {name: place for place, name in enumerate(names)}
-            return Assignment(places, "position", f"{what}: {told}", sure * score)
+            return Assignment(places, "position", f"{what}: {shown_order}", sure * score)
     shown = f"{what} ({joined(labels[:12])})" if named and labels else what
     return Assignment({}, "nothing", f"{shown}, whose content is not that of an event log", 0.0)
 
@@ -262,8 +262,8 @@ def probe(path: str, options: LogOptions, quick: bool = False) -> LogProbe:
 def _table(path: str, options: LogOptions) -> LogProbe:
     """Delimited text, JSON, Parquet, Excel. A text of NULL in quotes is a text."""
 
-    def probed(null: str | None, header: bool | None = options.header) -> LogProbe:
-        tokens = dict(options.tokens) | ({"null": null.encode(options.charset)} if null else {})
+    def probed(null_text: str | None, header: bool | None = options.header) -> LogProbe:
+        tokens = dict(options.tokens) | ({"null": null_text.encode(options.charset)} if null_text else {})
         file = probe_file(
             path, dialect_options=tokens, charset=options.charset, header=header, limit=_SAMPLE, sheet=options.sheet
         )
@@ -275,12 +275,12 @@ def _table(path: str, options: LogOptions) -> LogProbe:
     found = probed(given)
     if given is not None or found.file.kind not in _BARE:
         return replace(found, null_text=given or "", null_from="" if given is None else GIVEN)
-    told = find_null_text(found.file.sample, found.assignment.places)
-    if told is not None and found.file.kind == CSV:
-        again = probed(told[0], found.file.header)
+    null = find_null_text(found.file.sample, found.assignment.places)
+    if null is not None and found.file.kind == CSV:
+        again = probed(null[0], found.file.header)
         still = find_null_text(again.file.sample, again.assignment.places)
-        found, told = (found, None) if still is not None and still[0] == told[0] else (again, told)
-    return found if told is None else replace(found, null_text=told[0], null_from=told[1])
+        found, null = (found, None) if still is not None and still[0] == null[0] else (again, null)
+    return found if null is None else replace(found, null_text=null[0], null_from=null[1])
 
 
 def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) -> LogProbe | None:

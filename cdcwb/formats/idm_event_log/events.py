@@ -144,7 +144,7 @@ def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class LogRule(NamedTuple):
     """A rule of a column. ``broken``: the rows that break it; ``sentence``: what was expected and found, in which
     ``found``, ``zone`` and ``type`` are filled in, or that is made of a row and its text. ``is_fatal``: no document can
     hold such a row."""
@@ -189,28 +189,28 @@ UNFIT: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML 1.0 cannot hold (§5.9)."""
 
 _RULES: Final = (
-    Rule("record_id", Problem.LOG_RULE, True, lambda log: _null(log.record_id),
+    LogRule("record_id", Problem.LOG_RULE, True, lambda log: _null(log.record_id),
          "expected a positive whole number of at most 19 digits, found {found}"),
-    Rule("table_key", Problem.TABLE_KEY, True, lambda log: _null(log.keys.pairs), _wrong_key),
-    Rule("table_key", Problem.TABLE_KEY, False, lambda log: log.keys.padded,
+    LogRule("table_key", Problem.TABLE_KEY, True, lambda log: _null(log.keys.pairs), _wrong_key),
+    LogRule("table_key", Problem.TABLE_KEY, False, lambda log: log.keys.padded,
          "expected no blanks around names and numbers, found {found}; without them it is the key of another object"),
-    Rule("status", Problem.LOG_STATUS, False, lambda log: ~as_array(pc.is_in(log.log["status"], _STATUSES)),
+    LogRule("status", Problem.LOG_STATUS, False, lambda log: ~as_array(pc.is_in(log.log["status"], _STATUSES)),
          _wrong_status),
-    Rule("event_type", Problem.LOG_RULE, True, lambda log: _null(log.event_type),
+    LogRule("event_type", Problem.LOG_RULE, True, lambda log: _null(log.event_type),
          "expected a number from 1 to 8, found {found}"),
-    Rule("event_time", Problem.LOG_RULE, False, lambda log: _null(log.event_us) & ("event_time" not in log.absent),
+    LogRule("event_time", Problem.LOG_RULE, False, lambda log: _null(log.event_us) & ("event_time" not in log.absent),
          _wrong_time),
-    Rule("event_time", Problem.TIME_ZONE, False, lambda log: log.times.doubtful,
+    LogRule("event_time", Problem.TIME_ZONE, False, lambda log: log.times.doubtful,
          "expected a time that {zone} has once, found {found}; the earlier one is used"),
-    Rule("table_name", Problem.LOG_RULE, True, lambda log: log.lacks("table_name"),
+    LogRule("table_name", Problem.LOG_RULE, True, lambda log: log.lacks("table_name"),
          "expected the name of a table or view, found {found}"),
-    Rule("column_name", Problem.LOG_RULE, True, lambda log: log.is_field & log.lacks("column_name"),
+    LogRule("column_name", Problem.LOG_RULE, True, lambda log: log.is_field & log.lacks("column_name"),
          "expected the column of an event of type {type}, found {found}"),
-    Rule("table_key", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_key"), _unfit_character),
-    Rule("table_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_name"), _unfit_character),
-    Rule("column_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("column_name"), _unfit_character),
-    Rule("old_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("old_value"), _unfit_character),
-    Rule("new_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("new_value"), _unfit_character),
+    LogRule("table_key", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_key"), _unfit_character),
+    LogRule("table_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_name"), _unfit_character),
+    LogRule("column_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("column_name"), _unfit_character),
+    LogRule("old_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("old_value"), _unfit_character),
+    LogRule("new_value", Problem.XML_CHARACTER, True, lambda log: log.unfit("new_value"), _unfit_character),
 )  # fmt: skip
 """In the order in which the problems of a row are reported (§1.2, §5.9, §6.4)."""
 

@@ -68,7 +68,7 @@ VALUES_LIKE: Final = {
     "event_type": r"\s*[1-8]\s*",
     "table_key": "(?s).*=.*",
 }
-"""The columns that can be told by what they hold, with the pattern of their values."""
+"""The columns that are found by what they hold, with the pattern of their values."""
 
 LOG: Final = pa.schema([(name, pa.string()) for name in COLUMNS])
 """Rows as text, exactly as the source wrote each value; null is NULL, and what a reduced form does not have is filled:

@@ -221,7 +221,7 @@ class QlikChangeTable(TableRows):
                 prefixes.setdefault(prefix, {})[table.label] = None
             role = CONTROL if control else ROWS if prefix is not None or place.suffixed else LOAD
             entry = _file_of(found, table, role, prefix, options)
-            entry.options |= {"control": control} if control else {}
+            entry.options = {**entry.options, **({"control": control} if control else {})}
             plan.files.append(entry)
             sentences = list(found.problems)
             if role == ROWS and not entry.known.keys() & {"change_oper", "operation"}:
@@ -441,13 +441,13 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
             decision = replace(decide(found, header, usual, options.mask_offset), order_evidence=why)
         settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
         why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
-        for name, value, told in (
+        for name, value, reason in (
             ("mask_order", settings.order, decision.order_evidence),
             ("mask_offset", str(settings.offset), decision.offset_evidence),
             ("mask_text", settings.spelling, why if options.mask_text is None else GIVEN),
         ):
             if value is not None:
-                detect(name, value, told, name in options.names, table.label)
+                detect(name, value, reason, name in options.names, table.label)
         for entry in tables[table]:
             entry.options = entry.options | settings.options()
         mine = versions.of(table)
