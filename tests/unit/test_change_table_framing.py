@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcwb.formats.containers import delimited
-from cdcwb.formats.containers.delimited import Dialect, as_bytes, count_quotes, find_start, first_record, likely_start
+from cdcwb.formats.containers.delimited import Dialect, as_bytes, first_record, likely_start
 from cdcwb.formats.containers.rows import cut_fields
 
 
@@ -149,29 +149,6 @@ def test_the_chain_of_the_split_before_gives_the_same_records(
     assert found == slow(data, dialect, width)
 
 
-clean = st.lists(st.text(st.sampled_from('ab",\n\r\\é'), max_size=6), min_size=1, max_size=8)
-
-
-@given(st.lists(clean, max_size=8), dialects.filter(lambda one: bool(one.quote)))
-@settings(max_examples=300)
-def test_where_quotes_are_clean_their_number_tells_where_records_begin(rows: list[list[str]], dialect: Dialect) -> None:
-    quote, escape = dialect.quote.decode(), dialect.escape.decode()
-
-    def spell(value: str) -> str:
-        if escape:
-            value = value.replace("\\", "")
-        return quote + value.replace(quote, (escape or quote) + quote) + quote
-
-    end = "\r\n" if dialect.crlf else dialect.record.decode()
-    data = "".join(dialect.delimiter.decode().join(map(spell, row)) + end for row in rows).encode()
-    begins = [begin for begin, _, _, _ in slow(data, dialect, 1)]
-    edge = len(dialect.record)
-    for place in range(edge, len(data) + 1):
-        inside = count_quotes(Text(data), 0, place - edge, dialect) & 1
-        expected = min((begin for begin in begins if begin >= place), default=len(data))
-        assert find_start(Text(data), place, dialect, bool(inside)) == expected
-
-
 @pytest.mark.parametrize("text", [b"plain text", b"two\nlines", b"a,b\n", b'a ""quoted"" word\n'])
 def test_what_follows_a_place_tells_whether_it_is_within_quotes(text: bytes) -> None:
     """At every byte, so also within the quotes of a value that has line ends itself."""
@@ -252,7 +229,9 @@ def test_a_record_longer_than_the_limit_is_damage(monkeypatch: pytest.MonkeyPatc
 
 def test_the_first_record_is_found_alone() -> None:
     data = np.frombuffer(b'a,"b\nc"\n1,2\n', np.uint8)
-    assert first_record(data, Dialect(), True) == ([(0, 1), (2, 7)], 8)
+    found = first_record(data, Dialect(), True)
+    assert found is not None
+    assert (found.starts.tolist(), found.ends.tolist(), found.end.tolist()) == ([[0, 2]], [[1, 7]], [8])
     assert first_record(data[:4], Dialect(), True) is None
     assert first_record(data[:0], Dialect(), True) is None
 

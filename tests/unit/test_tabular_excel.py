@@ -163,7 +163,7 @@ def test_the_sheet_is_the_first_visible_one_with_values_or_the_one_that_is_asked
     assert rows_of(path) == [("2",)]
     assert rows_of(path, sheet="secret") == [("1",)]
     assert rows_of(path, sheet="log") == [("2",)]
-    with pytest.raises(OptionError, match="did you mean more"):
+    with pytest.raises(OptionError, match="Did you mean 'more'"):
         probe_file(path, sheet="mores")
     assert probe_file(path, sheet="empty").sample == ()
     assert list(read_parts(probe_file(path, sheet="empty"))) == []

@@ -38,9 +38,7 @@ __all__ = [
     "Dialect",
     "as_bytes",
     "charset_of",
-    "count_quotes",
     "find_dialect",
-    "find_start",
     "first_record",
     "likely_start",
     "line_end",
@@ -67,8 +65,7 @@ CHUNK: Final = 32_768
 _WINDOW: Final = 4 << 20
 _BEYOND: Final = 1 << 16  # bytes that are read first of the record at the end of a split
 _CELLS: Final = 4 << 20  # spans in memory
-_SHOWN: Final = 1 << 20  # bytes in which the first record of a split is searched first
-_LOOK_BACK: Final = 1 << 16
+_SHOWN: Final = 1 << 20  # bytes in which the first record of a split is looked for
 _DELIMITERS: Final = {b",": "comma", b"\t": "tab", b";": "semicolon", b"|": "bar"}
 _RECORDS: Final = 50  # that show the delimiter and the number of columns
 _HEAD: Final = 1 << 18  # bytes that show them
@@ -359,42 +356,6 @@ def _frame(
     return place, segment, good
 
 
-@kernel
-def _walk(
-    b: Bytes,
-    at: int,
-    stop: int,
-    inside: int,
-    target: int,
-    special: Bytes,
-    delimiter: Bytes,
-    record: Bytes,
-    quote: int,
-    escape: int,
-) -> tuple[int, int]:
-    """Counts the quotes in ``[at, stop)`` that are not escaped, up to the first line end outside of quotes that ends at
-    ``target`` or later; returns their number, and the end of that line end (-1: none). ``inside``: whether ``at`` is
-    within quotes."""
-    quotes = 0
-    while at < stop:
-        byte = np.int64(b[at])
-        if byte == quote:
-            run = at
-            while run > 0 and np.int64(b[run - 1]) == escape:
-                run -= 1
-            quotes += 1 - ((at - run) & 1)
-            at += 1
-        elif special[byte] and _matches(b, at, delimiter):
-            at += len(delimiter)
-        elif special[byte] and _matches(b, at, record):
-            at += len(record)
-            if (quotes + inside) & 1 == 0 and at >= target:
-                return quotes, at
-        else:
-            at += 1
-    return quotes, -1
-
-
 class _Tokens(NamedTuple):
     """A dialect as arguments of the kernels."""
 
@@ -510,54 +471,32 @@ def only_record(buffer: Bytes, dialect: Dialect, width: int) -> DelimitedRecords
     return _records(0, buffer, True, _framed(buffer, 0, 1, True, dialect, width, 1)[1], width)
 
 
-def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> tuple[list[tuple[int, int]], int] | None:
-    """The starts and ends of the fields of the first record of a buffer, and the end of that record with its line end;
-    None if there is none. ``is_end``: the file ends with the buffer."""
-    if not len(buffer):
-        return None
-    end, found = _framed(buffer, 0, 1, is_end, dialect, 0, 1)
+def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> DelimitedRecords | None:
+    """The first record of a buffer, whatever the number of its fields; None if there is none. ``is_end``: the file ends
+    with the buffer."""
+    end, found = _framed(buffer, 0, min(len(buffer), 1), is_end, dialect, 0, 1)
     if not len(found.start) or found.status[0] != _WHOLE:
         return None
-    width = int(found.fields[0])
-    _, again = _framed(buffer, 0, 1, is_end, dialect, width, 1)
-    return list(zip(again.starts[0].tolist(), again.ends[0].tolist(), strict=True)), end
+    return only_record(buffer[:end], dialect, int(found.fields[0]))
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def count_quotes(source: Bytewise, start: int, stop: int, dialect: Dialect) -> int:
-    """The number of quotes in ``[start, stop)`` that are not escaped: an odd number swaps inside and outside."""
-    if not dialect.quote:
-        return 0
-    total = 0
-    for place in range(start, stop, _WINDOW):
-        limit = min(place + _WINDOW, stop)
-        low = max(place - _LOOK_BACK, 0) if dialect.escape else place
-        total += _walked(source.read(low, limit), place - low, limit - low, 0, limit, dialect)[0]
-    return total
-
-
-def _walked(buffer: Bytes, at: int, stop: int, inside: int, target: int, dialect: Dialect) -> tuple[int, int]:
-    tokens = _tokens(dialect)
-    found: tuple[int, int] = _walk(
-        *(buffer, at, min(stop, len(buffer)), inside, target),
-        *(tokens.special, tokens.delimiter, tokens.record, tokens.quote, tokens.escape),
-    )
-    return found
-
-
 def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> int:
     """The most likely start of the first record of ``width`` fields at or after ``place``, from the bytes after
-    ``place``; the file's length if there is none. Both cases are tried, ``place`` outside and inside of quotes; the one
-    with more records and less damage is chosen.
-    """
-    cases = (False, True) if dialect.quote else (False,)
-    starts = [find_start(source, place, dialect, inside, place + _SHOWN) for inside in cases]
-    starts = [start for start in starts if start < source.length]
-    if not starts:
-        return find_start(source, place, dialect, False)
-    return max(starts, key=lambda start: _records_less_damage(source, start, place + _BEYOND, dialect, width))
+    ``place``; the file's length if they do not show one. Both cases are tried, ``place`` outside and inside of quotes;
+    the one with more records and less damage is chosen."""
+    low = max(place - len(dialect.record), 0)
+    buffer, starts = source.read(low, place + _SHOWN), list[int]()
+    is_end = low + len(buffer) >= source.length
+    for opened in dict.fromkeys((b"", dialect.quote)):
+        _, found = _framed(np.append(as_array(opened), buffer), 0, 1, is_end, dialect, 0, 1)
+        starts += (low + found.end - len(opened)).tolist()
+    stop = place + _BEYOND
+    return max(
+        starts, key=lambda start: _records_less_damage(source, start, stop, dialect, width), default=source.length
+    )
 
 
 def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Dialect, width: int) -> int:
@@ -566,26 +505,6 @@ def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Diale
     for found in records(source, start, stop, dialect, width):
         counts += np.bincount(found.state, minlength=len(counts))
     return int(counts[RECORD] - counts[MALFORMED:].sum())
-
-
-def find_start(source: Bytewise, place: int, dialect: Dialect, inside: bool, limit: int | None = None) -> int:
-    """The start of the first record at or after ``place``, by its quotes. ``inside``: whether the byte before the line
-    end that may end at ``place`` is within quotes. The file's length if none begins before ``limit`` (None:
-    anywhere)."""
-    edge = len(dialect.record)
-    start = max(place - edge, 0)
-    within, size = int(inside), _BEYOND
-    last = source.length if limit is None else min(limit, source.length)
-    while start < last:
-        limit = min(start + size, source.length)
-        low = max(start - _LOOK_BACK, 0) if dialect.escape else start
-        buffer = source.read(low, min(limit + edge, source.length))
-        quotes, end = _walked(buffer, start - low, limit - low, within, place - low, dialect)
-        if end >= 0:
-            return low + end
-        within = (within + quotes) & 1
-        start, size = limit, min(2 * size, _WINDOW)
-    return source.length
 
 
 # --- detection --------------------------------------------------------------------------------------------------------

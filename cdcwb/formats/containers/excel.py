@@ -13,7 +13,6 @@ A cell without a value is null.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import re
 import warnings
 import zipfile
@@ -25,23 +24,19 @@ from typing import IO, Any, Final
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.files import too_large
+from cdcwb.formats.options import nearest
 from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 
-__all__ = ["Damage", "Values", "Workbook", "open_workbook"]
+__all__ = ["Values", "Workbook", "open_workbook"]
 
 Values = list[str | None]
 
 _FIRST_ROWS: Final = 4096  # of a sheet in which a value is looked for
 _MOST_ROWS: Final = 1 << 20
-_TOGETHER: Final = 64  # rows that are read together
 _INFLATED: Final = 64 << 20, 20  # bytes that a workbook may inflate to: this many, or this many times its size
 _MOST_DIGITS: Final = 1e21  # whole numbers from here on keep their exponent
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
-
-
-class Damage(str):
-    """Why the rows of a sheet cannot be read from a row on."""
 
 
 @contextmanager
@@ -49,12 +44,11 @@ def open_workbook(path: str) -> Iterator[Workbook]:
     """A workbook. Raises CaptureError for one that cannot be read."""
     import openpyxl
 
+    warnings.filterwarnings("ignore", module="openpyxl")  # of extensions and styles, which have no values
     with open_file(path) as file:
         try:
             _check_size(file, path)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         except CaptureError:
             raise
         except Exception as reason:
@@ -102,57 +96,36 @@ class Workbook:
         same = [wanted] if wanted in titles else [one for one in titles if one.casefold() == wanted.casefold()]
         if same:
             return same[0]
-        near = difflib.get_close_matches(wanted, titles, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError(f"option sheet: there is no sheet {wanted!r}, there are {joined(titles)}{hint}")
+        raise OptionError(
+            f"option sheet: there is no sheet {wanted!r}, there are {joined(titles)}.{nearest(wanted, titles)}"
+        )
 
-    def rows(self, title: str, start: int = 0, stop: int = _MOST_ROWS + 1) -> Iterator[tuple[int, Values | Damage]]:
+    def rows(self, title: str, start: int = 0, stop: int = _MOST_ROWS + 1) -> Iterator[tuple[int, Values | str]]:
         """The rows of a sheet from ``start`` to ``stop`` (excluded) with their numbers, from 0, each up to its last
-        value; the last one may be :class:`Damage`. Raises CaptureError if the sheet no longer exists."""
-        if title not in self.titles:
-            raise CaptureError(f"there is no sheet {title!r}, there are {joined(self.titles)}", path=self.path)
-        rows, damage = self._cells(title, start, min(stop, _MOST_ROWS + 1)), list[Damage]()
-        while some := _read(rows, start, f"sheet {title!r}", damage):
-            yield from enumerate(some, start)
-            start += len(some)
-        yield from ((start, one) for one in damage)
-
-    def _cells(self, title: str, start: int, stop: int) -> Iterator[dict[int, Any]]:
-        """The cells of each row by their columns, from 1."""
+        value; the last one may be a sentence: why no more can be read. Raises CaptureError if the sheet no longer
+        exists."""
         from openpyxl.cell.read_only import ReadOnlyCell
 
-        sheet = self.book[title]
+        if title not in self.titles:
+            raise CaptureError(f"there is no sheet {title!r}, there are {joined(self.titles)}", path=self.path)
+        sheet, number = self.book[title], start
         sheet.reset_dimensions()  # which may be wrong in files of some programs
         sheet._get_row = lambda cells, *_: cells  # only cells that exist: a row may have one in column 16,384
-        if start >= stop:
-            return
-        for number, cells in enumerate(islice(sheet.iter_rows(min_row=start + 1, max_row=stop), stop - start), start):
-            if number >= _MOST_ROWS:
-                raise ValueError(f"a sheet has at most {_MOST_ROWS:,} rows")
-            yield {cell["column"]: ReadOnlyCell(sheet, **cell) for cell in cells}
-
-
-def _read(rows: Iterator[dict[int, Any]], number: int, sheet: str, damage: list[Damage]) -> list[Values]:
-    """The next rows, the first of which has this number; damage ends them."""
-    found: list[Values] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of extensions and styles, which have no values
         try:
-            found.extend(map(_values, islice(rows, _TOGETHER)))
+            for cells in islice(sheet.iter_rows(min_row=start + 1, max_row=stop), max(stop - start, 0)):
+                if number >= _MOST_ROWS:
+                    raise ValueError(f"a sheet has at most {_MOST_ROWS:,} rows")
+                values = [ReadOnlyCell(sheet, **one) for one in cells]
+                texts = {one.column: _text(one) for one in values if one.value is not None}
+                yield number, [texts.get(column) for column in range(1, max(texts, default=0) + 1)]
+                number += 1
         except ChangedFileError:
             raise
         except Exception as reason:
-            row = number + len(found) + 1
-            damage.append(Damage(f"{sheet} cannot be read from row {row} on: {_first(reason)}"))
-    return found
+            yield number, f"sheet {title!r} cannot be read from row {number + 1} on: {_first(reason)}"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-
-
-def _values(cells: dict[int, Any]) -> Values:
-    texts = {column: _text(cell) for column, cell in cells.items() if cell.value is not None}
-    return [texts.get(column) for column in range(1, max(texts, default=0) + 1)]
 
 
 def _text(cell: Any) -> str:

@@ -395,7 +395,7 @@ class DelimitedRows:
     def texts(self, places: Sequence[int], index: Ints | None = None) -> pa.StringArray:
         """Some columns of some rows (None: of all) as text, one row after the other."""
         if self.is_text:
-            return self._fields(places, index).view(pa.string())
+            return self.fields(places, index).view(pa.string())
         return interleaved([self.text(place) for place in places], index)
 
     def garbled(self, place: int) -> Ints:
@@ -423,14 +423,14 @@ class DelimitedRows:
 
     def _column(self, place: int) -> tuple[pa.StringArray, Ints]:
         if place not in self._columns:
-            fields = self._fields([place], None)
+            fields = self.fields([place])
             none: Ints = np.empty(0, dtype=np.int64)
             self._columns[place] = (
                 (fields.view(pa.string()), none) if self.is_text else as_strings(fields, self.charset)
             )
         return self._columns[place]
 
-    def _fields(self, places: Sequence[int], index: Ints | None) -> pa.BinaryArray:
+    def fields(self, places: Sequence[int], index: Ints | None = None) -> pa.BinaryArray:
         """The bytes of columns without quotes and escapes; null for the text of NULL (docs/formats/qlik-change-table.md
         §1.3)."""
         rows = np.arange(len(self.begin)) if index is None else index
@@ -487,11 +487,10 @@ def first_texts(
     found = first_record(buffer, dialect, is_end)
     if found is None:
         return None
-    edges, end = found
-    starts, ends = (np.array([list(edge)], np.int32) for edge in zip(*edges, strict=True))
-    contents = _contents(buffer, starts, ends, dialect, np.zeros(1, np.int64), range(len(edges)), end)
-    texts = (None if one is None else one.decode(charset, "backslashreplace") for one in contents.to_pylist())
-    return tuple(texts), end
+    width = found.starts.shape[1]
+    fields = DelimitedRows.of(found, numbered(width), dialect, charset).fields(range(width))
+    texts = (None if one is None else one.decode(charset, "backslashreplace") for one in fields.to_pylist())
+    return tuple(texts), int(found.end[0])
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -667,16 +666,12 @@ def texts_of(column: pa.Array) -> pa.StringArray:
 
 
 def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> pa.StringArray:
-    """Parsed JSON values of one column as text."""
+    """Parsed JSON values of one column as text; a lone surrogate, which is not valid text, becomes an escape."""
     try:
         return pa.array(values, pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
-        texts = [as_text(value) for value in values]
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:  # a lone surrogate, which is not valid text
-        clean = [None if one is None else one.encode("utf-8", "backslashreplace").decode() for one in texts]
-        return pa.array(clean, pa.string())
+        texts = (as_text(value) for value in values)
+        return pa.array([None if one is None else clean([one])[0] for one in texts], pa.string())
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

@@ -8,14 +8,13 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
@@ -29,12 +28,11 @@ from cdcwb.formats.containers.rows import (
     FileProbe,
     RowSegments,
     are_names,
-    clean,
     first_texts,
     named,
     text_rows,
 )
-from cdcwb.formats.containers.tables import csv_parts, open_parquet, read_parts
+from cdcwb.formats.containers.tables import csv_parts, json_parts, open_parquet, read_parts
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
@@ -43,7 +41,6 @@ from cdcwb.formats.source import info_of, open_file
 from cdcwb.words import joined, plural, unique_names
 
 if TYPE_CHECKING:
-    from cdcwb.formats.containers.excel import Damage, Values
     from cdcwb.formats.containers.sql import DumpTable
 
 __all__ = [
@@ -131,13 +128,9 @@ def probe_file(
         return _parquet(ask)
     if begin == b"PK\x03\x04":
         return _excel(ask)
-    looked_at = HEAD
-    with in_file(path), closing(open_source(path, "binary", _FIRST)) as source:
-        if _tells(source.read(0, _FIRST), limit):
-            looked_at = _FIRST
-    with in_file(path), closing(open_source(path, "binary", looked_at)) as source:
+    with in_file(path), closing(open_source(path, "binary", HEAD)) as source:
         size = info_of(path).size if source.compression is None else 0
-        found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < looked_at)
+        found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < HEAD)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
 
 
@@ -149,13 +142,6 @@ class _Question:
     header: bool | None
     limit: int
     sheet: str | None
-
-
-def _tells(head: NDArray[np.uint8], limit: int) -> bool:
-    """Whether the first bytes of a delimited file have enough lines to detect its columns and for ``limit`` rows."""
-    if head.tobytes().removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
-        return False
-    return bool(np.count_nonzero(head == _NEWLINE) > max(2 * limit, _RECORDS))
 
 
 def _broken(path: str, problem: str) -> FileProbe:
@@ -295,35 +281,25 @@ def _dump(
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def parquet_file(path: str) -> tuple[pa.Schema, tuple[tuple[int, int], ...]]:
-    """The columns of a Parquet file, and rows and packed bytes of each row group. Raises CaptureError for a damaged
-    one."""
-    file = open_parquet(path)
-    try:
-        schema, metadata = file.schema_arrow, file.metadata
-        groups = []
-        for at in range(metadata.num_row_groups):
-            group = metadata.row_group(at)
-            packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
-            groups.append((group.num_rows, packed))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CaptureError(f"the Parquet file cannot be read: {str(error)[:200]}", path=path) from error
-    return schema, tuple(groups)
-
-
 def _parquet(ask: _Question) -> FileProbe:
     try:
-        schema, groups = parquet_file(ask.path)
+        file = open_parquet(ask.path)
+        schema, metadata, groups = file.schema_arrow, file.metadata, list[tuple[int, int]]()
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+            groups.append((group.num_rows, packed))
     except ChangedFileError:
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
-    if len(schema.names) > _MOST_COLUMNS:
-        return _broken(ask.path, _too_wide(len(schema.names)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return _broken(ask.path, f"the Parquet file cannot be read: {str(error)[:200]}")
     names = named(schema.names)
-    text = schema.to_string(show_field_metadata=False, show_schema_metadata=False)
-    size = info_of(ask.path).size
-    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=groups)
+    if len(names) > _MOST_COLUMNS:
+        return _broken(ask.path, _too_wide(len(names)))
+    text, size = schema.to_string(show_field_metadata=False, show_schema_metadata=False), info_of(ask.path).size
+    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema)
+    found = replace(found, groups=tuple(groups))
     return replace(found, sample=_sample(islice(read_parts(found, 0, 1), 1), names, ask.limit))
 
 
@@ -342,35 +318,29 @@ def _excel(ask: _Question) -> FileProbe:
         return _broken(ask.path, "an Excel workbook of the binary form (.xlsb); save it as .xlsx")
     if not any(name.endswith("workbook.xml") for name in inside):
         return _broken(ask.path, "a zip archive that is not an Excel workbook")
+    rows, problem = list[tuple[int, Texts]](), None
     try:
         with open_workbook(ask.path) as book:
             title = book.choose(ask.sheet)
-            size = info_of(ask.path).size
-            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": book.titles}, size=size)
-            return _of_sheet(ask, found, book.rows(title))
+            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": book.titles})
+            for number, values in book.rows(title):
+                problem = values if isinstance(values, str) else None
+                rows += [(number, tuple(values))] if values and problem is None else []
+                if len(rows) > max(ask.limit, _RECORDS):
+                    break
     except (OptionError, ChangedFileError):
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
-
-
-def _of_sheet(ask: _Question, found: FileProbe, sheet: Iterator[tuple[int, Values | Damage]]) -> FileProbe:
-    rows, problem = list[tuple[int, Texts]](), None
-    for number, values in sheet:
-        if isinstance(values, str):
-            problem = str(values)
-        elif values:
-            rows.append((number, tuple(values)))
-        if len(rows) > max(ask.limit, _RECORDS):
-            break
     if problem is not None and not rows:
-        raise CaptureError(problem)
+        return _broken(ask.path, problem)
+    found = replace(found, size=info_of(ask.path).size, problem=problem)
     if not rows:
-        return replace(found, problem=problem)
+        return found
     number, first = rows[0]
     header = ask.header if ask.header is not None else are_names(first)
     width = len(first) if header else max(len(values) for _, values in rows)
-    behind = [values + (None,) * (width - len(values)) for _, values in rows[header:] if len(values) <= width]
+    sample = [values + (None,) * (width - len(values)) for _, values in rows[header:] if len(values) <= width]
     return replace(
         found,
         names=named(first) if header else None,
@@ -379,71 +349,44 @@ def _of_sheet(ask: _Question, found: FileProbe, sheet: Iterator[tuple[int, Value
         header=header,
         heading="\t".join(text or "" for text in first) if header else "",
         first_row=first + (None,) * (width - len(first)),
-        sample=tuple(behind[: ask.limit]),
-        problem=problem,
+        sample=tuple(sample[: ask.limit]),
     )
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class JsonRows:
-    """The first rows of a file of JSON objects: the settings of its container, the names of their keys (in order of
-    appearance), and the parsed rows."""
-
-    settings: Mapping[str, Any]
-    names: tuple[str, ...] = ()
-    rows: Sequence[Mapping[str, Any] | None] = field(default=())
-
-
-def rows_of_json(path: str, source: Source) -> JsonRows | None:
+def _json(ask: _Question, source: Source) -> FileProbe | None:
     """A file of JSON objects; None if it is not one."""
     head = source.read(0, HEAD).tobytes().removeprefix(BOM).lstrip()
-    lines = [line for line in head.splitlines(keepends=True)[:_DOCUMENTS] if line.strip() and line.endswith(b"\n")]
+    lines = [line for line in head.splitlines()[:_DOCUMENTS] if line.strip()]
+    is_array, is_object = head[:1] == b"[", head[:1] == b"{"
+    if is_array and head[1:].lstrip()[:1] not in (b"{", b"]", b""):
+        return None
+    if not is_array and not is_object and 2 * sum(map(_is_object, lines)) <= len(lines):  # its beginning is damaged
+        return None
     settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
-    if head[:1] not in (b"{", b"[") or (head[:1] == b"[" and head[1:].lstrip()[:1] not in (b"{", b"]", b"")):
-        rows = _objects([line for line in lines if line.startswith(b"{") and line.rstrip().endswith(b"}")])
-        if 2 * len([row for row in rows if row is not None]) <= len(lines):  # else its beginning is damaged
-            return None
-    else:
-        rows = _objects(lines or [head])
-    if head[:1] == b"[" or not rows or rows[0] is None:
-        from cdcwb.formats.containers import detect, message_files
+    if is_array or (is_object and not _is_object(lines[0])):
+        from cdcwb.formats.containers import detect
 
-        found = detect.probe(path, {"container": "documents"}, HEAD)
-        settings = {"kind": "documents", "encoding": "text", "margin": found.settings.get("margin", "")}
-        some = next(message_files.read(replace(found, settings=settings), 0, found.size, _DOCUMENTS), None)
-        rows = [] if some is None else _objects([value for value in some.value.to_pylist() if value])
-    names: dict[str, None] = {}
-    for row in rows:
-        names.update(dict.fromkeys(clean(row or ())))
-    if not names and head[:1] != b"[":
+        probed = detect.probe(ask.path, {"container": "documents"}, HEAD)
+        settings = {"kind": "documents", "encoding": "text", "margin": probed.settings.get("margin", "")}
+    extent = FileProbe(ask.path, JSON, settings=settings, size=source.length, compression=source.compression)
+    parts = list(islice(json_parts(extent, 0, HEAD, _DOCUMENTS), 1))
+    names = tuple(dict.fromkeys(name for part in parts for _, rows in part.rows for name in rows.names))
+    if not names and not is_array:
         return None
-    return JsonRows(settings, tuple(names), rows)
+    if len(names) > _MOST_COLUMNS:
+        return FileProbe(ask.path, BROKEN, problem=_too_wide(len(names)))
+    sample = _sample(parts, names, ask.limit)
+    return replace(extent, names=names, width=len(names), heading=", ".join(names), sample=sample)
 
 
-def _objects(texts: Sequence[bytes]) -> list[dict[str, Any] | None]:
-    found: list[dict[str, Any] | None] = []
-    for text in texts:
-        try:
-            row = parse_json(text)
-        except ValueError:
-            row = None
-        found.append(row if isinstance(row, dict) else None)
-    return found
-
-
-def _json(ask: _Question, source: Source) -> FileProbe | None:
-    some = rows_of_json(ask.path, source)
-    if some is None:
-        return None
-    width = len(some.names)
-    if width > _MOST_COLUMNS:
-        return FileProbe(ask.path, BROKEN, problem=_too_wide(width))
-    found = FileProbe(ask.path, JSON, some.names, width, settings=some.settings, heading=", ".join(some.names))
-    extent = replace(found, size=source.length, compression=source.compression)
-    return replace(found, sample=_sample(islice(read_parts(extent), 1), some.names, ask.limit))
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(parse_json(line), dict)
+    except ValueError:
+        return False
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ segments of a file, with rows and gaps. The reader of a container is imported wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import delimited
-from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, Bytewise, count_quotes, find_start
+from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, Bytewise, likely_start
 from cdcwb.formats.containers.rows import (
     CSV,
     EXCEL,
@@ -34,7 +35,7 @@ from cdcwb.formats.containers.rows import (
     cut_json,
     json_column,
     rows_of_batch,
-)
+)  # fmt: skip
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
 from cdcwb.formats.source import open_file
@@ -47,13 +48,14 @@ __all__ = [
     "csv_parts",
     "cut_record",
     "find_part",
+    "json_parts",
     "numbered_parts",
     "open_parquet",
     "read_parts",
 ]
 
 Ints = npt.NDArray[np.int64]
-_NEAR: Final = 64 << 20  # bytes before a row that are framed rather than skipped by counting quotes
+_NEAR: Final = 8 << 20  # bytes before a row that are framed to find it
 
 _JSON_BATCH: Final = 8192
 _PARQUET_BATCH: Final = 8192
@@ -74,7 +76,7 @@ def read_parts(
     :class:`ColumnRows`.
     """
     if file.kind == JSON:
-        return _json_parts(file, start, stop)
+        return json_parts(file, start, stop)
     if file.kind == PARQUET:
         return _parquet_parts(file, start, stop, upper)
     if file.kind == EXCEL:
@@ -145,12 +147,13 @@ def _container_of(file: FileProbe) -> Container:
     return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
 
 
-def _json_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
+def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) -> Iterator[RowSegments]:
+    """The segments of a file of JSON objects, at most ``room`` in a part."""
     from cdcwb.formats.containers.message_files import read
     from cdcwb.formats.containers.messages import FILLER, MESSAGE, TRUNCATED
 
     codes = {FILLER: None, TRUNCATED: Problem.TRUNCATED}  # all else that is not a row is malformed
-    for messages in read(_container_of(file), start, stop, _JSON_BATCH):
+    for messages in read(_container_of(file), start, stop, room):
         part = RowSegments(messages.offset, messages.length, OffsetUnit.BYTE)
         groups: dict[tuple[str, ...], tuple[list[int], list[dict[str, Any]]]] = {}
         states, sources = messages.state.tolist(), messages.source
@@ -218,46 +221,31 @@ def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments
         yield _lone(0, file.first, OffsetUnit.ROW, None, reason, None)
     with open_workbook(file.path) as book:
         rows = book.rows(str(file.settings["sheet"]), max(start, file.first), stop)
-        while some := list(_some_rows(rows)):
-            yield _sheet_part(some, file)
+        count = max(1, _SHEET_CELLS // (_LEAST_CELLS + file.width))
+        while len((part := _sheet_part(islice(rows, count), file)).offset):
+            yield part
 
 
-def _some_rows(rows: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
-    """The next rows of a sheet, as many as fit in a part."""
-    room = _SHEET_CELLS
-    for number, values in rows:
-        yield number, values
-        room -= _LEAST_CELLS + len(values)
-        if room <= 0:
-            return
-
-
-def _sheet_part(some: Sequence[tuple[int, Any]], file: FileProbe) -> RowSegments:
+def _sheet_part(some: Iterable[tuple[int, Any]], file: FileProbe) -> RowSegments:
     """Rows of a sheet as a part; consecutive ones without values are one segment."""
-    from cdcwb.formats.containers.excel import Damage
-
-    offset, length, found = list[int](), list[int](), list[tuple[int, list[str | None]]]()
-    gaps: list[UnparsedSegment] = []
+    offset, found, gaps = list[int](), dict[int, list[str | None]](), list[UnparsedSegment]()
+    number = -1
     for number, values in some:
-        at = len(offset)
-        if not values and gaps and gaps[-1].index == at - 1 and gaps[-1].code is None:
-            length[-1] += 1
+        at, code, reason = len(offset), Problem.MALFORMED, f"expected {file.width} cells, found {len(values)}"
+        if values and not isinstance(values, str) and len(values) <= file.width:
+            found[at] = values + [None] * (file.width - len(values))
+        elif values:
+            gaps.append(UnparsedSegment(at, code, values if isinstance(values, str) else reason, None))
+        elif gaps and gaps[-1].index == at - 1 and gaps[-1].code is None:
             continue
-        offset.append(number)
-        length.append(1)
-        if isinstance(values, Damage):
-            gaps.append(UnparsedSegment(at, Problem.MALFORMED, str(values), None))
-        elif not values:
-            gaps.append(UnparsedSegment(at, None, "rows without values", None))
-        elif len(values) > file.width:
-            reason = f"expected {file.width} cells, found {len(values)}"
-            gaps.append(UnparsedSegment(at, Problem.MALFORMED, reason, None))
         else:
-            found.append((at, values + [None] * (file.width - len(values))))
-    part = RowSegments(np.array(offset, np.int64), np.array(length, np.int64), OffsetUnit.ROW, gaps=gaps)
+            gaps.append(UnparsedSegment(at, None, "rows without values", None))
+        offset.append(number)
+    length = np.diff(offset, append=number + 1).astype(np.int64)
+    part = RowSegments(np.array(offset, np.int64), length, OffsetUnit.ROW, gaps=gaps)
     if found:
-        index = np.array([at for at, _ in found], np.int64)
-        columns = [pa.array(column, pa.string()) for column in zip(*(values for _, values in found), strict=True)]
+        index = np.array(list(found), np.int64)
+        columns = [pa.array(column, pa.string()) for column in zip(*found.values(), strict=True)]
         part.rows.append((index, ColumnRows(file.columns, part.offset[index], part.length[index], columns)))
     return part
 
@@ -277,15 +265,14 @@ def find_part(
 ) -> tuple[RowSegments, int]:
     """The part that holds an offset, a byte of the decompressed file or the number of a row, and the index of its
     segment; ``counted``: with the number of rows that precede it. Raises CaptureError where the file ends before."""
+    in_bytes = file.kind in (CSV, SQL) or file.settings.get("kind") == "lines"
     if counted:
-        in_bytes = file.kind in (CSV, SQL) or file.settings.get("kind") == "lines"
         parts = numbered_parts(read_parts(file, 0, offset + 1 if in_bytes else FILE_END, upper))
     elif file.kind == JSON:
         parts = _document(file, offset)
-    elif file.kind == CSV:
-        parts = _near(file, offset)
     else:
-        parts = read_parts(file, 0, offset + 1 if file.kind == SQL else FILE_END, upper)
+        start = _start_before(file, offset) if file.kind == CSV and offset > 2 * _NEAR else 0
+        parts = read_parts(file, start, offset + 1 if in_bytes else FILE_END, upper)
     for part in parts:
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
@@ -293,18 +280,11 @@ def find_part(
     raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
 
 
-def _near(file: FileProbe, offset: int) -> Iterator[RowSegments]:
+def _start_before(file: FileProbe, offset: int) -> int:
+    """The likely start of a record some way before an offset."""
     with closing(open_source(file.path, "binary", size=file.size)) as source:
-        start = _start_before(source, file, offset) if offset > 2 * _NEAR else 0
-        yield from csv_parts(source, file, start, offset + 1)
-
-
-def _start_before(source: Bytewise, file: FileProbe, offset: int) -> int:
-    """The start of a record some way before an offset, by the quotes that precede it."""
-    dialect = file.dialect or DEFAULT
-    near = offset - _NEAR
-    inside = count_quotes(source, file.first, near - len(dialect.record), dialect) & 1
-    return find_start(source, near, dialect, bool(inside))
+        start = likely_start(source, offset - _NEAR, file.dialect or DEFAULT, file.width)
+    return start if start <= offset else 0
 
 
 def _document(file: FileProbe, offset: int) -> Iterator[RowSegments]:
