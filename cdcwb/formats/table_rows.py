@@ -652,7 +652,7 @@ class TableRows(RowFormat):
         kind, operation = (_array(columns[name], pa.string(), count) for name in ("kind", "operation"))
         header = set(self.header(names, entry.options))
         data = [place for place, name in enumerate(names) if name not in header]
-        images = _images(kind, operation)
+        images = {} if columns.keys() >= {"before", "after"} else _images(kind, operation)
         if entry.key and wanted.needs("key") and "key" not in columns:
             places, chosen = [names.index(name) for name in entry.key if name in names], np.logical_or(*images.values())
             texts = rows.texts(places, np.flatnonzero(chosen))

@@ -11,7 +11,7 @@ from cdcwb.words import joined
 __all__ = ["agreement", "columns_named", "shown_columns"]
 
 _SEPARATORS: Final = re.compile(r"[\s\-.]+")
-_SHOWN: Final = 8  # columns that a sentence names
+_SHOWN: Final = 10  # columns that a sentence names
 
 
 def columns_named(labels: Sequence[str], names: Collection[str], prefix: str = "") -> dict[str, int]:

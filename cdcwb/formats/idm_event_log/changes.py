@@ -310,15 +310,13 @@ def key_spellings(rows: pa.Table) -> pa.RecordBatch:
     the second spelling. The Publisher takes such rows for those of different objects. ``rows`` (:data:`WITH_SPELLING`)
     are all rows of a table, or the first of each spelling among them."""
     rows = _several_ways(rows.combine_chunks())
-    of, firsts = rows["object"].to_pylist(), rows["spelling"].to_pylist()
-    places = [*zip(rows["file_index"].to_pylist(), rows["offset"].to_pylist(), strict=True)]
-    order = sorted(range(rows.num_rows), key=lambda row: (of[row], places[row]))
+    rows = rows.sort_by([(name, "ascending") for name in ("object", "file_index", "offset")])
     found = []
-    for _, group in groupby(order, key=lambda row: of[row]):
-        first_of: dict[str, int] = {}
+    for _, group in groupby(rows.to_pylist(), key=lambda row: row["object"]):
+        firsts: dict[str, dict[str, Any]] = {}
         for row in group:
-            first_of.setdefault(firsts[row], row)
-        found.append(_told(rows.select(WITH_SPELLING.names).take(pa.array(list(first_of.values()))).to_pylist()))
+            firsts.setdefault(row["spelling"], row)
+        found.append(_told(list(firsts.values())))
     return pa.RecordBatch.from_pylist(found, SPELT)
 
 
