@@ -61,23 +61,38 @@ def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
 
 # --- numbers and characters -------------------------------------------------------------------------------------------
 
-_NUMBER: Final = r"^[ \t\n\r\f]*\+?0*(?P<digits>\d{1,19})(?:\.0*)?[ \t\n\r\f]*$"
-_LARGEST: Final = str(2**63 - 1)
-_SURE: Final = len(_LARGEST) - 1  # digits that 63 bits always hold
+_IS_SPACE: Final = np.isin(np.arange(256), list(b" \t\n\f\r"))
 
 
 def numbers_of(texts: pa.StringArray) -> pa.Int64Array:
     """Texts as whole numbers from 1 to 2^63 - 1, null for all else. Blanks around a number, leading zeros and a
     fraction of zeros (as decimal columns are printed) do not matter."""
-    nothing = pa.scalar(None, pa.string())
-    size, nothing = pc.binary_length(texts), pa.scalar(None, pa.string())
-    simple = pc.and_(pc.ascii_is_decimal(texts), pc.and_(pc.greater(size, 0), pc.less_equal(size, _SURE)))
-    other = pc.fill_null(pc.invert(simple), False)
-    numbers = pc.if_else(simple, texts, nothing).cast(pa.int64())
-    digits = pc.struct_field(pc.extract_regex(texts.filter(other), _NUMBER), "digits")
-    fits = pc.less_equal(pc.utf8_lpad(digits, len(_LARGEST), "0"), _LARGEST)
-    numbers = pc.replace_with_mask(numbers, other, pc.if_else(fits, digits, nothing).cast(pa.int64()))
-    return pc.if_else(pc.greater(numbers, 0), numbers, pa.scalar(None, pa.int64()))
+    numbers = np.empty(len(texts), np.int64)
+    _read_numbers(*_bytes_of(texts), numbers)
+    return pa.array(numbers, mask=numbers == 0)
+
+
+@kernel
+def _read_numbers(b: Bytes, offsets: Ints, numbers: Ints) -> None:
+    for row in range(len(numbers)):
+        at, stop, number = offsets[row], offsets[row + 1], np.int64(0)
+        while at < stop and _IS_SPACE[b[at]]:
+            at += 1
+        if at < stop and b[at] == 43:
+            at += 1
+        while at < stop and 48 <= b[at] <= 57:
+            digit = np.int64(b[at]) - 48
+            if number > 922337203685477580 or (number == 922337203685477580 and digit > 7):
+                break
+            number = number * 10 + digit
+            at += 1
+        if at < stop and b[at] == 46 and at > offsets[row] and 48 <= b[at - 1] <= 57:
+            at += 1
+            while at < stop and b[at] == 48:
+                at += 1
+        while at < stop and _IS_SPACE[b[at]]:
+            at += 1
+        numbers[row] = number if at == stop else 0
 
 
 _ALLOWED: Final = np.frombuffer(b"\t\n\r", np.uint8)
@@ -147,8 +162,8 @@ def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventT
     others = np.flatnonzero((form < 0) & as_array(pc.is_valid(texts)))
     if len(others):
         coded = texts.take(pa.array(others)).dictionary_encode()
-        index = coded.indices.to_numpy()
-        utc[others], form[others], zoned[others] = (one[index] for one in _other_times(coded.dictionary))
+        read, index = _other_times(tuple(coded.dictionary.to_pylist())), coded.indices.to_numpy()
+        utc[others], form[others], zoned[others] = (one[index] for one in read)
     doubtful = np.zeros(len(texts), np.bool_)
     where = zone_of(zone)
     if where != timedelta(0):
@@ -158,9 +173,10 @@ def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventT
     return EventTimes(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
 
 
-def _other_times(texts: pa.StringArray) -> tuple[Ints, npt.NDArray[np.int8], Bools]:
+@lru_cache(maxsize=4)  # invalid texts repeat in every batch
+def _other_times(texts: tuple[str, ...]) -> tuple[Ints, npt.NDArray[np.int8], Bools]:
     """Microseconds, form (-1: none) and whether there is a zone, of texts that are rewritten as ISO 8601."""
-    bare = pc.utf8_trim(texts, " \t")
+    bare = pc.utf8_trim(pa.array(texts, pa.string()), " \t")
     utc, form, zoned = np.zeros(len(texts), np.int64), np.full(len(texts), -1, np.int8), np.zeros(len(texts), np.bool_)
     for kind, pattern in _PATTERNS.items():
         fields = pc.extract_regex(bare, f"(?i)^{pattern}$")
