@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ __all__ = [
     "Pairs",
     "are_committed",
     "as_flags",
+    "each_different",
     "group_starts",
     "labels",
     "maps_of",
@@ -36,6 +38,7 @@ Bools = npt.NDArray[np.bool_]
 
 IMAGES: Final = ("key", "before", "after")
 MAP: Final = pa.map_(pa.string(), pa.string())
+_TEXT: Final = pa.string()
 
 
 def labels(batch: pa.RecordBatch) -> pa.Array:
@@ -71,6 +74,17 @@ def ranks(texts: pa.Array) -> Ints:
     coded = texts.dictionary_encode()
     rank: Ints = np.argsort(np.asarray(pc.sort_indices(coded.dictionary)))[np.asarray(coded.indices)]
     return rank
+
+
+def each_different(columns: Sequence[pa.Array], function: Callable[..., Any], kind: pa.DataType = _TEXT) -> pa.Array:
+    """The results of a function of the values of some columns, which is called once for each different row."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column.dictionary_encode(null_encoding="encode")
+        codes = codes * max(len(coded.dictionary), 1) + np.asarray(coded.indices)
+    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    rows = zip(*(column.take(pa.array(firsts)).to_pylist() for column in columns), strict=True)
+    return pa.array([function(*row) for row in rows], kind).take(pa.array(numbers))
 
 
 def maps_of(sizes: Ints, names: pa.Array, values: pa.Array, valid: Bools | None = None) -> pa.MapArray:

@@ -7,13 +7,13 @@ are excluded on both sides.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,19 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.history import CHANGED, value_text
-from cdcwb.analysis.images import MAP, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
+from cdcwb.analysis.images import (
+    MAP,
+    Pairs,
+    are_committed,
+    as_flags,
+    each_different,
+    group_starts,
+    labels,
+    maps_of,
+    ranks,
+    row_texts,
+    times,
+)
 from cdcwb.analysis.keys import FACTS, InferredKey, KnownTable, changes_of, infer_keys, known_tables, without_key
 from cdcwb.analysis.value_comparison import (
     Change,
@@ -37,8 +49,9 @@ from cdcwb.analysis.value_comparison import (
     match,
     reason_words,
     reasons,
+    same,
 )
-from cdcwb.dataset import Batches, Rows
+from cdcwb.dataset import Batches, Rows, complete_keys, differ
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Ints
@@ -418,6 +431,7 @@ _ROWS: Final = pa.schema(
 )
 _READ: Final = (*FACTS, "file", "transaction_id", "changed_columns")
 _COUNTED: Final = (str(Operation.INSERT), str(Operation.UPDATE), str(Operation.DELETE))
+_KEY: Final = ["table", "key"]
 _BATCH: Final = 10_000
 
 
@@ -495,22 +509,23 @@ def _narrow(side: int, rules: Rules, back: Mapping[str, str], batch: pa.RecordBa
     rows = batch.filter(pc.and_(_counted(batch), batch["key"].is_valid()))
     table = pc.fill_null(labels(rows), "")
     if side == 1:
-        table = pa.array([back.get(name, name) for name in table.to_pylist()], pa.string())
-    keys = Keys.of(rows)
-    texts = pc.binary_join_element_wise(table, keys.texts(keys.pairs.values), "\0").dictionary_encode()
-    _, firsts = np.unique(np.asarray(texts.indices), return_index=True)
-    first = pa.array(firsts)
-    different = zip(table.take(first).to_pylist(), rows["key"].take(first).to_pylist(), strict=True)
-    named = [_key(name, dict(key), side, rules) for name, key in different]
-    key, shown = (pa.array([pair[number] for pair in named], pa.string()).take(texts.indices) for number in (0, 1))
+        table = each_different([table], lambda name: back.get(name, name))
+    pairs = Pairs(rows["key"])
+    tables = table.take(pa.array(pairs.rows))
+    names = each_different([tables, pairs.names], partial(_common_name, side, rules))
+    kinds = each_different([tables, pairs.names], partial(_kind, side, rules))
+    order = pa.array(np.lexsort((ranks(names), pairs.rows)))
+    values = each_different([pairs.values, kinds], canonical)
+    shown = pc.binary_join_element_wise(pairs.names, pc.coalesce(pairs.values, "None"), "=")
+    offsets = pa.array(np.append(0, np.cumsum(pairs.sizes)).astype(np.int32))
     is_update = pc.equal(rows["operation"], str(Operation.UPDATE))
     is_delete = as_flags(pc.equal(rows["operation"], str(Operation.DELETE)))
     changed = rows["changed_columns"].take(pa.array(np.arange(rows.num_rows), mask=~as_flags(is_update)))
     columns = {name: rows[name] for name in ("operation", "position", "file_index", "offset", "file")} | {
         "side": pa.repeat(side, rows.num_rows),
         "table": table,
-        "key": key,
-        "shown": shown,
+        "key": row_texts(pairs.sizes, names.take(order), values.take(order)),
+        "shown": pc.binary_join(pa.ListArray.from_arrays(offsets, shown), ", "),
         "commit": pc.coalesce(rows["commit_position"], rows["position"]),
         "at": times(rows),
         "image": rows["after"].take(pa.array(np.arange(rows.num_rows), mask=is_delete)),
@@ -522,6 +537,17 @@ def _narrow(side: int, rules: Rules, back: Mapping[str, str], batch: pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=_ROWS)
 
 
+def _common_name(side: int, rules: Rules, table: str, column: str) -> str:
+    """The target's name of a column of one side, without case."""
+    return (column if side else rules.column(table, column)).casefold()
+
+
+def _kind(side: int, rules: Rules, table: str, column: str) -> str:
+    """How the values of a column of one side are compared."""
+    names = [name.removeprefix(f"{table}.") for name in rules.columns] if side else []
+    return rules.kind(table, next((name for name in names if rules.column(table, name) == column), column))
+
+
 def _old_values(changed: pa.ListArray, before: pa.MapArray) -> pa.MapArray:
     """The values of the changed columns in the images before, as far as captured."""
     rows, names, images = np.asarray(pc.list_parent_indices(changed)), pc.list_flatten(changed), Pairs(before)
@@ -530,78 +556,101 @@ def _old_values(changed: pa.ListArray, before: pa.MapArray) -> pa.MapArray:
     return maps_of(sizes, names.filter(pa.array(at >= 0)), images.take(at[at >= 0]))
 
 
-def _key(table: str, key: Mapping[str, str | None], side: int, rules: Rules) -> tuple[str, str]:
-    """A key in canonical form for both sides, and in readable form."""
-    names = {rules.column(table, name): name for name in key} if side == 0 else {name: name for name in key}
-    mapped = [name.removeprefix(f"{table}.") for name in rules.columns]
-    counterparts = {rules.column(table, name): name for name in (*key, *mapped)} if side else {}
-    parts = []
-    for name, own in sorted(names.items()):
-        kind = rules.kind(table, own if side == 0 else counterparts.get(name, name))
-        parts.append([name.casefold(), canonical(key[own], kind)])
-    return json.dumps(parts), ", ".join(f"{name}={value}" for name, value in key.items())
-
-
 # --- rows of one key --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Matching:
-    """Matches the changes of each key, which follow one another, the source's first."""
+    """Matches the changes of each key, which follow one another, the source's first. Keys whose changes are the same on
+    both sides are compared as columns, the others one by one."""
 
     rules: Rules
     spans: tuple[Span, Span]
     losses: tuple[Losses, Losses]
 
     def __call__(self, batches: Batches) -> Batches:
-        found: list[dict[str, Any]] = []
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for (table, _), of_key in groupby(rows, key=lambda row: (row["table"], row["key"])):
-            found += self._of_key(table, list(of_key))
-            if len(found) >= _BATCH:
-                yield pa.RecordBatch.from_pylist(found, DIFFERENCES)
-                found = []
-        yield pa.RecordBatch.from_pylist(found, DIFFERENCES)
+        for batch in complete_keys(batches, _KEY, _BATCH):
+            sources, targets = self._same(batch)
+            yield self._pairs(batch.take(pa.array(sources)), batch.take(pa.array(targets)))
+            others = np.ones(len(batch), np.bool_)
+            others[sources] = others[targets] = False
+            rows, found = batch.filter(pa.array(others)).to_pylist(), list[dict[str, Any]]()
+            for (table, _), of_key in groupby(rows, key=itemgetter(*_KEY)):
+                changes = list(map(Change.of, of_key))
+                source, target = ([change for change in changes if change.row["side"] == side] for side in (0, 1))
+                pairs = match(source, target, table, self.rules)
+                why = reasons(pairs, table, self.rules, self.spans, self.losses)
+                found += [_difference(table, pair, reason, self.rules) for pair, reason in zip(pairs, why, strict=True)]
+            yield pa.RecordBatch.from_pylist(found, DIFFERENCES)
 
-    def _of_key(self, table: str, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        changes = [[_change(row) for row in rows if row["side"] == side] for side in (0, 1)]
-        pairs = match(changes[0], changes[1], table, self.rules)
-        for pair, reason in zip(pairs, reasons(pairs, table, self.rules, self.spans, self.losses), strict=True):
-            yield _difference(table, pair, reason, self.rules)
+    def _same(self, rows: pa.RecordBatch) -> tuple[Ints, Ints]:
+        """The numbers of the rows of the source and of the target, pair by pair, of the keys whose changes are all the
+        same."""
+        starts = np.union1d(*(group_starts(rows[name]) for name in _KEY))
+        of_key = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
+        side = np.asarray(rows["side"])
+        counts = [np.bincount(of_key[side == number], minlength=len(starts)) for number in (0, 1)]
+        is_same = counts[0] == counts[1]
+        sources = np.flatnonzero((side == 0) & is_same[of_key])
+        targets = sources + counts[0][of_key[sources]]
+        operations = (rows["operation"].take(pa.array(numbers)) for numbers in (sources, targets))
+        is_same[of_key[sources[differ(*operations)]]] = False
+        sources, targets = (numbers[is_same[of_key[sources]]] for numbers in (sources, targets))
+        is_same[of_key[sources[self._unequal(rows.take(pa.array(sources)), rows["image"].take(pa.array(targets)))]]] = (
+            False
+        )
+        is_left = is_same[of_key[sources]]
+        return sources[is_left], targets[is_left]
 
+    def _unequal(self, rows: pa.RecordBatch, images: pa.MapArray) -> Ints:
+        """The numbers of the rows that differ from the target's images in a column that both have."""
+        source, target = Pairs(rows["image"]), Pairs(images)
+        tables = rows["table"].take(pa.array(source.rows))
+        at = target.find(source.rows, each_different([tables, source.names], self.rules.column))
+        others = target.take(at)
+        unlike = np.flatnonzero((at >= 0) & differ(source.values, others))
+        every = [column.take(pa.array(unlike)) for column in (source.values, others, tables, source.names)]
+        kinds = each_different(every[2:], self.rules.kind)
+        is_same = each_different([*every[:2], kinds], partial(same, tolerance=self.rules.tolerance), pa.bool_())
+        return source.rows[unlike[~np.asarray(is_same).astype(np.bool_)]]
 
-def _change(row: dict[str, Any]) -> Change:
-    row["was"] = dict(row["was"] or ())
-    return Change(row["operation"], dict(row["image"] or ()), None if row["at"] is None else micros(row["at"]), row)
+    def _pairs(self, sources: pa.RecordBatch, targets: pa.RecordBatch) -> pa.RecordBatch:
+        """Pairs of changes that are the same."""
+        count = len(sources)
+        names = [name for name, _ in PLACE]
+        places = (pa.StructArray.from_arrays([rows[name] for name in names], names) for rows in (sources, targets))
+        delay = pc.subtract(targets["at"].cast(pa.int64()), sources["at"].cast(pa.int64()))
+        limit = self.rules.late_after
+        late = pa.repeat(False, count) if limit is None else pc.greater(delay, limit // timedelta(microseconds=1))
+        nothing = pa.array([[]] * count, pa.list_(pa.null()))
+        columns = [pa.repeat("same", count), pa.nulls(count), sources["table"], sources["shown"], sources["operation"]]
+        columns += [*places, delay, pc.fill_null(late, False), nothing, nothing]
+        arrays = [column.cast(field.type) for column, field in zip(columns, DIFFERENCES, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=DIFFERENCES)
 
 
 def _difference(table: str, pair: Matched, reason: Reason | None, rules: Rules) -> dict[str, Any]:
-    source, other = pair.source, pair.target
-    change = source or other
+    source, target = pair.source, pair.target
+    change = source or target
     assert change is not None
     delay = None
-    if source is not None and other is not None and source.time is not None and other.time is not None:
-        delay = other.time - source.time
-    what = "missing" if other is None else "extra" if source is None else "different" if pair.columns else "same"
+    if source is not None and target is not None and source.time is not None and target.time is not None:
+        delay = target.time - source.time
+    columns = [
+        {"column": name, "source": source.image[name], "target": target.image[rules.column(table, name)]}
+        for name in pair.columns
+        if source is not None and target is not None
+    ]
     return {
-        "what": what,
+        "what": "missing" if target is None else "extra" if source is None else "different" if columns else "same",
         "reason": reason,
         "table": table,
-        "key": change.place["shown"],
+        "key": change.row["shown"],
         "operation": change.operation,
-        "source": None if source is None else {name: source.place[name] for name, _ in PLACE},
-        "target": None if other is None else {name: other.place[name] for name, _ in PLACE},
+        "source": None if source is None else {name: source.row[name] for name, _ in PLACE},
+        "target": None if target is None else {name: target.row[name] for name, _ in PLACE},
         "delay_us": delay,
         "late": rules.is_late(delay),
-        "columns": _columns(table, pair, rules),
+        "columns": columns,
         "changed": [] if reason is None else changed_columns(change),
     }
-
-
-def _columns(table: str, pair: Matched, rules: Rules) -> Sequence[dict[str, str | None]]:
-    if pair.source is None or pair.target is None:
-        return []
-    source, target = pair.source.image, pair.target.image
-    return [
-        {"column": name, "source": source[name], "target": target[rules.column(table, name)]} for name in pair.columns
-    ]

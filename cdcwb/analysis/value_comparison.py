@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from enum import StrEnum
-from itertools import product, takewhile
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from cdcwb.dataset import total
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import Completeness, Kind, Operation
+from cdcwb.times import micros
 from cdcwb.words import count, plural
 
 __all__ = [
@@ -115,32 +116,14 @@ def read_rules(text: str) -> Rules:
         why = f" ({error})"
     if not isinstance(rules, dict):
         raise OptionError(f"rules: expected a JSON object, found {text!r}{why}")
-    wrong = [
-        f"rules: there is no '{name}'.{nearest(name, _RULES)} There are: {', '.join(_RULES)}"
-        for name in rules
-        if name not in _RULES
-    ]
-    values: dict[str, Any] = {}
-    for name in _RULES[:3]:
-        values[name] = rules.get(name, {})
-        if not isinstance(values[name], dict) or not all(isinstance(value, str) for value in values[name].values()):
-            wrong.append(f"rules, {name}: expected an object of texts, found {values.pop(name)!r}")
-    tolerance = rules.get("tolerance", 0)
-    if isinstance(tolerance, int | Decimal) and not isinstance(tolerance, bool) and tolerance >= 0:
-        values["tolerance"] = Decimal(tolerance)
-    else:
-        wrong.append(f"rules, tolerance: expected a number from 0 on, found {tolerance!r}")
-    late_after = rules.get("late_after")
-    span = None if isinstance(late_after, bool) else _SPAN.fullmatch(str(late_after).strip())
-    try:
-        if span is not None:
-            values["late_after"] = timedelta(microseconds=int(Decimal(span[1]) * _UNITS[span[2] or "s"]))
-        elif late_after is not None:
-            wrong.append(
-                f"rules, late_after: expected seconds, or a text such as '30s' or '5 min', found {late_after!r}"
-            )
-    except OverflowError:
-        wrong.append(f"rules, late_after: {late_after!r} is longer than any delay")
+    values, wrong = dict[str, Any](), list[str]()
+    for name, value in rules.items():
+        if name not in _RULES:
+            wrong.append(f"rules: there is no '{name}'.{nearest(name, _RULES)} There are: {', '.join(_RULES)}")
+        elif (read := _RULES[name](value)) is not None:
+            values[name] = read
+        elif value is not None:
+            wrong.append(f"rules, {name}: expected {_EXPECTED.get(name, 'an object of texts')}, found {value!r}")
     try:
         parsed = Rules(**values)
     except OptionError as error:
@@ -150,7 +133,28 @@ def read_rules(text: str) -> Rules:
     return parsed
 
 
-_RULES: Final = ("tables", "columns", "types", "tolerance", "late_after")
+def _names(value: Any) -> Any:
+    return value if isinstance(value, dict) and all(isinstance(name, str) for name in value.values()) else None
+
+
+def _tolerance(value: Any) -> Decimal | None:
+    return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
+
+
+def _time_span(value: Any) -> timedelta | None:
+    span = None if isinstance(value, bool) else _SPAN.fullmatch(str(value).strip())
+    try:
+        return span and timedelta(microseconds=int(Decimal(span[1]) * _UNITS[span[2] or "s"]))
+    except OverflowError:
+        return None
+
+
+_RULES: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("tables", "columns", "types"), _names),
+    "tolerance": _tolerance,
+    "late_after": _time_span,
+}
+_EXPECTED: Final = {"tolerance": "a number from 0 on", "late_after": "seconds, or a text such as '30s' or '5 min'"}
 
 
 def canonical(value: str | None, kind: str = "auto") -> str | None:
@@ -252,12 +256,18 @@ def _time(text: str) -> str | None:
 @dataclass(frozen=True, slots=True)
 class Change:
     """A change of one row: its operation, its values after the change (empty: a deleted row), its time in microseconds
-    (None: unknown), and its location."""
+    (None: unknown), and the ``row`` that it was read from."""
 
     operation: str
     image: Mapping[str, str | None]
     time: int | None
-    place: Any = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Change:
+        """The change of a row, whose maps are lists of pairs."""
+        image, was = dict(row["image"] or ()), dict(row["was"] or ())
+        return cls(row["operation"], image, None if row["at"] is None else micros(row["at"]), {**row, "was": was})
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +289,15 @@ def match(source: Sequence[Change], target: Sequence[Change], table: str, rules:
     partner.
     """
 
-    def equal_ends(pairs: Iterable[tuple[Change, Change]]) -> int:
-        equal = (
-            one.operation == other.operation and not differing_columns(one, other, table, rules) for one, other in pairs
-        )
-        return sum(1 for _ in takewhile(bool, equal))
+    def equal_ends(source: Sequence[Change], target: Sequence[Change]) -> int:
+        pairs = zip(source, target, strict=False)
+        unlike = (s.operation != t.operation or bool(differing_columns(s, t, table, rules)) for s, t in pairs)
+        return next((n for n, differs in enumerate(unlike) if differs), min(len(source), len(target)))
 
     first, last = 0, 0
     if len(source) == len(target) or len(source) * len(target) > _MOST_CELLS // 16:
-        first = equal_ends(zip(source, target, strict=False))
-        last = equal_ends(zip(source[first:][::-1], target[first:][::-1], strict=False))
+        first = equal_ends(source, target)
+        last = equal_ends(source[first:][::-1], target[first:][::-1])
     ends = len(source) - last, len(target) - last
     head = map(Matched, source[:first], target[:first])
     tail = map(Matched, source[ends[0] :], target[ends[1] :])
@@ -310,29 +319,21 @@ def differing_columns(source: Change, target: Change, table: str, rules: Rules) 
 def _aligned(source: Sequence[Change], target: Sequence[Change], table: str, rules: Rules) -> list[Matched]:
     if not source or not target or len(source) * len(target) > _MOST_CELLS:
         return [*(Matched(change, None) for change in source), *(Matched(None, change) for change in target)]
-    rows, columns = len(source) + 1, len(target) + 1
-    cost = [[0.0] * columns for _ in range(rows)]
+    cost = [[_APART * (at + to) for to in range(len(target) + 1)] for at in range(len(source) + 1)]
+    prices: dict[tuple[int, int], float] = {}
     differing: dict[tuple[int, int], tuple[str, ...]] = {}
-    for at in range(rows):
-        for to in range(columns):
-            if not at or not to:
-                cost[at][to] = _APART * (at + to)
-                continue
-            best = min(cost[at - 1][to], cost[at][to - 1]) + _APART
-            source_change, other = source[at - 1], target[to - 1]
-            if source_change.operation == other.operation:
-                names = differing[at, to] = differing_columns(source_change, other, table, rules)
-                best = min(best, cost[at - 1][to - 1] + _price(source_change, other, names))
-            cost[at][to] = best
-    matched, at, to = [], rows - 1, columns - 1
+    for (at, change), (to, other) in product(enumerate(source, 1), enumerate(target, 1)):
+        cost[at][to] = min(cost[at - 1][to], cost[at][to - 1]) + _APART
+        if change.operation == other.operation:
+            names = differing[at, to] = differing_columns(change, other, table, rules)
+            prices[at, to] = cost[at - 1][to - 1] + _price(change, other, names)
+            cost[at][to] = min(cost[at][to], prices[at, to])
+    matched, at, to = [], len(source), len(target)
     while at or to:
-        if (at, to) in differing:
-            source_change, other = source[at - 1], target[to - 1]
-            if cost[at][to] == cost[at - 1][to - 1] + _price(source_change, other, differing[at, to]):
-                matched.append(Matched(source_change, other, differing[at, to]))
-                at, to = at - 1, to - 1
-                continue
-        if at and (not to or cost[at][to] == cost[at - 1][to] + _APART):
+        if prices.get((at, to)) == cost[at][to]:
+            matched.append(Matched(source[at - 1], target[to - 1], differing[at, to]))
+            at, to = at - 1, to - 1
+        elif at and (not to or cost[at][to] == cost[at - 1][to] + _APART):
             matched.append(Matched(source[at - 1], None))
             at -= 1
         else:
@@ -352,6 +353,7 @@ def _price(change: Change, other: Change, names: tuple[str, ...]) -> float:
 
 # --- reasons ---------------------------------------------------------------------------------------------------------
 
+_VALUE: Final = re.compile(r"(?:[^=\\,]|\\.)*=((?:[^,\\]|\\.)*)")  # of a key in :func:`row_texts`
 _MOST: Final = 1_000  # unparsed byte ranges
 _BYTES: Final = 65_536  # bytes of each that are searched for a key
 _MOST_TRANSACTIONS: Final = 100_000
@@ -382,11 +384,12 @@ class Losses:
 
     def explain(self, change: Change) -> Reason | None:
         """Why a change that is in the other capture may be lost in this one."""
-        words = [re.escape((value or "").encode()) for _, value in json.loads(change.place.get("key") or "[]")]
+        values = ("" if value == "\\N" else value for value in _VALUE.findall(change.row.get("key") or ""))
+        words = [re.escape(re.sub(r"\\(.)", r"\1", value).encode()) for value in values]
         patterns = [re.compile(rb"(?<![0-9A-Za-z])%b(?![0-9A-Za-z])" % word) for word in words]
         if all(words) and any(all(pattern.search(raw) for pattern in patterns) for raw in self.unparsed if words):
             return Reason.UNREADABLE
-        return Reason.TRANSACTION_GAP if change.place.get("transaction") in self.transactions else None
+        return Reason.TRANSACTION_GAP if change.row.get("transaction") in self.transactions else None
 
 
 def _is_malformed(batch: pa.RecordBatch) -> pa.Array:
@@ -412,7 +415,6 @@ class Reason(StrEnum):
     DUPLICATE = "duplicate"
     LATE = "late"
     OUT_OF_ORDER = "out_of_order"
-    DIFFERENT_VALUE = "different_value"
     UNREADABLE = "unreadable"
     TRANSACTION_GAP = "transaction_gap"
     AFTER_END = "after_end"
@@ -425,7 +427,6 @@ ABOUT: Final[dict[Reason, str]] = {
     Reason.DUPLICATE: "the same change of the row is in the same capture again",
     Reason.LATE: "the other capture has it after other changes of the row, by more than late_after",
     Reason.OUT_OF_ORDER: "the other capture has it before or after other changes of the row",
-    Reason.DIFFERENT_VALUE: "the other capture has other values at the same position or time",
     Reason.UNREADABLE: "the other capture has unparsed bytes with the values of the key",
     Reason.TRANSACTION_GAP: "the other capture has its transaction, but not all events of it",
     Reason.AFTER_END: "later than the last change of the other capture",
@@ -437,7 +438,6 @@ ABOUT: Final[dict[Reason, str]] = {
 _NOUNS: Final = {
     Reason.NO_OP_UPDATE: "no-op update",
     Reason.DUPLICATE: "duplicate",
-    Reason.DIFFERENT_VALUE: "different value",
     Reason.TRANSACTION_GAP: "transaction gap",
 }
 
@@ -462,8 +462,8 @@ def changed_columns(change: Change) -> list[dict[str, Any]]:
     the columns that it changes, if known; for a delete none."""
     if change.operation == Operation.DELETE:
         return []
-    names = change.place.get("changed")
-    was = change.place.get("was") or {}
+    names = change.row.get("changed")
+    was = change.row.get("was") or {}
     return [
         {"column": name, "old": was.get(name), "new": change.image.get(name), "old_known": name in was}
         for name in (change.image if names is None else names)
@@ -485,7 +485,6 @@ def reasons(
       values after it, or did not have the values before it;
     - late, out of order: the other capture has the same change, at another position among those of the row; late if
       it is later than ``rules.late_after``;
-    - different value: the other capture has a change of the row with the same operation at the same position or time;
     - unreadable: the other capture has unparsed bytes with the values of the key (``losses``: of source and target);
     - transaction gap: the other capture has the transaction of the change, and events of it are missing;
     - after the end, before the start: of all changes in the other capture, by time (``spans``: of source and target).
@@ -493,14 +492,13 @@ def reasons(
     results: list[Reason | None] = [None] * len(pairs)
     if all(pair.source is not None and pair.target is not None for pair in pairs):
         return results
-    alone: tuple[dict[int, Change], dict[int, Change]] = {}, {}
-    for n, (source, target) in enumerate((pair.source, pair.target) for pair in pairs):
-        if source is None and target is not None:
-            alone[1][n] = target
-        elif source is not None and target is None:
-            alone[0][n] = source
+    sides = [(pair.source, pair.target) for pair in pairs]
+    alone = [
+        {n: change for n, both in enumerate(sides) if (change := both[side]) is not None and both[1 - side] is None}
+        for side in (0, 1)
+    ]
     for side in (0, 1):
-        changes = [(n, change) for n, pair in enumerate(pairs) if (change := (pair.source, pair.target)[side])]
+        changes = [(n, change) for n, both in enumerate(sides) if (change := both[side])]
         steps = _steps(changes)
         repeated = {step.repeats for step in steps if step.number not in alone[side]}
         for at, step in enumerate(steps):
@@ -508,10 +506,12 @@ def reasons(
                 is_twice = step.repeats is not None or at in repeated
                 results[step.number] = step.idle or (Reason.DUPLICATE if is_twice else None)
     sources, targets = ({n: change for n, change in some.items() if results[n] is None} for some in alone)
-    if len(sources) * len(targets) <= _MOST_PAIRS:
-        for equal, n, m in product((True, False), sources, targets):
-            if results[n] is None and results[m] is None:
-                results[n] = results[m] = _counterpart(sources[n], targets[m], equal, table, rules)
+    for n, m in product(sources, targets) if len(sources) * len(targets) <= _MOST_PAIRS else ():
+        source, target = sources[n], targets[m]
+        is_open = results[n] is None and results[m] is None and source.operation == target.operation
+        if is_open and not differing_columns(source, target, table, rules):
+            delay = None if source.time is None or target.time is None else target.time - source.time
+            results[n] = results[m] = Reason.LATE if rules.is_late(delay) else Reason.OUT_OF_ORDER
     for side, changes_alone in enumerate((sources, targets)):
         for n, change in changes_alone.items():
             if results[n] is None:
@@ -534,7 +534,7 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
     earlier: dict[str, int] = {}
     row: Mapping[str, str | None] | None = {}  # known values of the row; None: it does not exist
     for at, (number, change) in enumerate(changes):
-        image, was = change.image, change.place.get("was")
+        image, was = change.image, change.row.get("was")
         content = json.dumps([change.operation, image, was], sort_keys=True)
         is_idle, again = False, None
         if change.operation == Operation.DELETE:
@@ -542,7 +542,7 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
         elif change.operation == Operation.INSERT:
             again, row = bool(row), image
         else:
-            names = change.place.get("changed")
+            names = change.row.get("changed")
             known = row or {}
             is_idle = not names if names is not None else bool(image) and image.items() <= known.items()
             if was and was.keys() <= known.keys():
@@ -555,7 +555,7 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
             repeats = twin  # the next change of a repeated part of the log
         elif twin is not None and _is_again(change, changes[twin][1], again):
             repeats = twin
-        is_idle = is_idle and (repeats is None or change.place.get("changed") is not None)
+        is_idle = is_idle and (repeats is None or change.row.get("changed") is not None)
         steps.append(_Step(number, Reason.NO_OP_UPDATE if is_idle else None, repeats))
         earlier[content] = at
     return steps
@@ -564,23 +564,10 @@ def _steps(changes: Sequence[tuple[int, Change]]) -> list[_Step]:
 def _is_again(change: Change, twin: Change, again: bool | None) -> bool:
     """Whether a change repeats an earlier one with the same content. ``again``: whether the row already had the values
     after the change, or did not have those before it (None: unknown)."""
-    position = change.place.get("position")
-    if position is not None and position == twin.place.get("position"):
+    position = change.row.get("position")
+    if position is not None and position == twin.row.get("position"):
         return True
     return again or (again is None and change.time is not None and change.time == twin.time)
-
-
-def _counterpart(first: Change, other: Change, equal: bool, table: str, rules: Rules) -> Reason | None:
-    if first.operation != other.operation:
-        return None
-    times = first.time, other.time
-    if equal:
-        delay = None if first.time is None or other.time is None else other.time - first.time
-        is_other = bool(differing_columns(first, other, table, rules))
-        return None if is_other else Reason.LATE if rules.is_late(delay) else Reason.OUT_OF_ORDER
-    positions = first.place.get("position"), other.place.get("position")
-    same = any(one is not None and one == two for one, two in (positions, times))
-    return Reason.DIFFERENT_VALUE if same else None
 
 
 def _by_time(time: int | None, other: Span) -> Reason:

@@ -383,9 +383,9 @@ def _at(time: str | None) -> str:
 
 
 def _lost(facts: Facts) -> int:
-    """The number of changes that are missing or extra without a reason, or whose values differ."""
+    """The number of changes that are missing or extra without a reason."""
     known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
-    return sum(counts.get(reason, 0) for counts in known if counts for reason in ("different_value", "unexplained"))
+    return sum(counts.get("unexplained", 0) for counts in known if counts)
 
 
 _ANSWERS: Final[dict[str, Callable[[Facts], str]]] = {
