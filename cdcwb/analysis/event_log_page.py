@@ -238,15 +238,14 @@ class LogPage(Page):
 
     @cached_property
     def _documents(self) -> Rows:
-        """The documents, with the number of their rows, events and event types, and whether a value has to be
-        escaped."""
+        """The documents, with the number of their events and rows."""
         rows = self.rows.where(lambda batch: batch["document"].is_valid())
         return self._decoded.keep("documents", rows.by_key(["document"], [], _document_numbers, _NUMBERS))
 
     def documents(self, limit: int = 10) -> Records:
-        """The first document, the first of each published event type, one with escaped characters if there is one, and
-        the largest: each with ``document``, ``events``, ``why``, ``xml`` and its ``rows``; in document order. Rows that
-        were overridden are listed after those that override them."""
+        """The first document, the first of each published event type, and the largest: each with ``document``,
+        ``events``, ``why``, ``xml`` and its ``rows``; in document order. Rows that were overridden are listed after
+        those that override them."""
         chosen = self._chosen(limit)
         rows = self._rows_of(list(chosen)) if chosen else []
         return [
@@ -257,26 +256,14 @@ class LogPage(Page):
         ]
 
     def _chosen(self, limit: int) -> dict[int, str]:
-        def best(rows: Rows, *order: str) -> dict[str, Any] | None:
-            by = [*((name, "descending") for name in order), ("document", "ascending")]
-            found: Records = rows.first(by, 1).to_pylist()
-            return found[0] if found else None
-
-        documents = self._documents
-        first, largest, mixed = best(documents), best(documents, "rows"), best(documents, "types", "rows")
-        if first is None or largest is None or mixed is None:
-            return {}
         published = self.rows.where(lambda batch: batch["document"].is_valid())
-        chosen: dict[int, list[str]] = {first["document"]: ["the first"]}
-        types = counted(published, ["event_type"], document="min")
-        for row in sorted(types, key=lambda r: r["event_type"]):
-            chosen.setdefault(row["document"], []).append(f"the first of type {row['event_type']}")
-        if mixed["types"] > 1:
-            chosen.setdefault(mixed["document"], []).append(f"{mixed['types']} event types in it")
-        quoted = best(documents.where(lambda batch: batch["quoted"]))
-        if quoted is not None:
-            chosen.setdefault(quoted["document"], []).append("a value that has to be escaped")
-        chosen.setdefault(largest["document"], []).append(f"the most rows ({count(largest['rows'])})")
+        firsts = counted(published, ["event_type"], document="min")
+        chosen: dict[int, list[str]] = {}
+        for row in sorted(firsts, key=lambda r: (r["document"], r["event_type"])):
+            why = [] if chosen else ["the first"]
+            chosen.setdefault(row["document"], why).append(f"the first of type {row['event_type']}")
+        for largest in self._documents.first([("rows", "descending"), *_ascending("document")], 1).to_pylist():
+            chosen.setdefault(largest["document"], []).append(f"the most rows ({count(largest['rows'])})")
         return {number: ", ".join(why) for number, why in list(chosen.items())[:limit]}
 
     def _rows_of(self, documents: list[int]) -> Records:
@@ -340,9 +327,7 @@ _AT: Final = pa.field("at", pa.string())
 _IS_SHOWN: Final = pa.field("is_shown", pa.bool_())
 _SIZES: Final = pa.schema([*(ROWS.field(name) for name in _OBJECT), ("of", pa.int64())])
 _RANKED: Final = pa.schema([*_DECIDED, ("at", pa.int64()), ("id", pa.int64())])
-_NUMBERS: Final = pa.schema(
-    [*((name, pa.int64()) for name in ("document", "types", "events", "rows")), ("quoted", pa.bool_())]
-)
+_NUMBERS: Final = pa.schema([(name, pa.int64()) for name in ("document", "events", "rows")])
 
 
 def _decided(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -378,13 +363,13 @@ def _ranked(by_time: bool, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _document_numbers(batches: Batches) -> Batches:
-    counts = [("event_type", "count_distinct"), ("event", "count_distinct"), ([], "count_all"), ("quoted", "any")]
     for rows in complete_keys(batches, ["document"], 1 << 16):
-        quoted = pc.match_substring_regex(pc.coalesce(rows["new_value"], rows["old_value"], ""), '[<>&"]')
-        table = pa.table({name: rows[name] for name in ("document", "event_type", "event")} | {"quoted": quoted})
-        names = ["document", "event_type_count_distinct", "event_count_distinct", "count_all", "quoted_any"]
-        groups = table.group_by("document", use_threads=False).aggregate(counts).select(names)
-        yield from groups.rename_columns(_NUMBERS.names).cast(_NUMBERS).combine_chunks().to_batches()
+        table = pa.table({name: rows[name] for name in ("document", "event")})
+        groups = table.group_by("document", use_threads=False).aggregate(
+            [("event", "count_distinct"), ([], "count_all")]
+        )
+        columns = groups.select(["document", "event_count_distinct", "count_all"]).rename_columns(_NUMBERS.names)
+        yield from columns.cast(_NUMBERS).combine_chunks().to_batches()
 
 
 def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:

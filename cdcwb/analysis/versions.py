@@ -12,13 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cdcwb.model import Severity
 from cdcwb.words import joined
 
 __all__ = [
-    "AvroType",
     "Compatibility",
     "Difference",
     "Rule",
@@ -304,93 +303,69 @@ def side_by_side(
 
 # --- avro types -------------------------------------------------------------------------------------------------------
 
-
-class AvroType(NamedTuple):
-    """``name``: a primitive type of Avro. ``logical``: its logical type, or empty. ``precision`` and ``scale`` are
-    those of a decimal; None if the source does not give them."""
-
-    name: str
-    logical: str = ""
-    precision: int | None = None
-    scale: int | None = None
-
-    def __str__(self) -> str:
-        if self.logical == _DECIMAL:
-            digits = ",".join("?" if digit is None else str(digit) for digit in (self.precision, self.scale))
-            return f"decimal({digits})"
-        return f"{self.logical} ({self.name})" if self.logical else self.name
-
-
-_INT, _LONG, _FLOAT, _DOUBLE = AvroType("int"), AvroType("long"), AvroType("float"), AvroType("double")
-_STRING, _BYTES, _BOOLEAN = AvroType("string"), AvroType("bytes"), AvroType("boolean")
-_DATE, _TIME = AvroType("int", "date"), AvroType("long", "time-micros")
-_TIMESTAMP = AvroType("long", "timestamp-micros")
-_DECIMAL: Final = "decimal"
-_DECIMALS = AvroType("bytes", _DECIMAL)
-
-_TYPES: Final[dict[str, AvroType]] = {
-    **dict.fromkeys(("smallint", "int", "integer", "serial", "tinyint", "int1", "int2", "int4", "int32"), _INT),
-    **dict.fromkeys(("uint1", "uint2", "int16", "uint8", "uint16"), _INT),
-    **dict.fromkeys(("bigint", "bigserial", "serial8", "int8", "int64", "uint4", "uint32", "long"), _LONG),
-    **dict.fromkeys(("real", "smallfloat", "real4", "float32", "halffloat"), _FLOAT),
-    **dict.fromkeys(("float", "double", "double precision", "real8", "float64"), _DOUBLE),
-    **dict.fromkeys(
-        ("decimal", "numeric", "money", "number", "decimal128", "decimal256", "uint64"), AvroType("bytes", _DECIMAL)
-    ),
-    **dict.fromkeys(("char", "nchar", "varchar", "nvarchar", "lvarchar", "text", "string", "wstring"), _STRING),
-    **dict.fromkeys(("clob", "nclob", "varchar2", "nvarchar2", "large_string", "xml", "json", "interval"), _STRING),
-    **dict.fromkeys(("blob", "byte", "bytes", "binary", "varbinary", "raw", "large_binary", "image"), _BYTES),
-    **dict.fromkeys(("boolean", "bool", "bit"), _BOOLEAN),
-    **dict.fromkeys(("date", "date32"), _DATE),
-    **dict.fromkeys(("time", "time64", "time32"), _TIME),
-    **dict.fromkeys(("datetime", "timestamp"), _TIMESTAMP),
+_AVRO: Final = {
+    "int": "smallint int integer serial tinyint int1 int2 int4 int16 int32 uint1 uint2 uint8 uint16",
+    "long": "bigint bigserial serial8 int8 int64 uint4 uint32 long",
+    "float": "real smallfloat real4 float32 halffloat",
+    "double": "float double real8 float64",
+    "decimal": "decimal numeric money number decimal128 decimal256 uint64",
+    "string": "char nchar varchar nvarchar lvarchar text string wstring clob nclob varchar2 nvarchar2 large_string "
+    "xml json interval",
+    "bytes": "blob byte bytes binary varbinary raw large_binary image",
+    "boolean": "boolean bool bit",
+    "date (int)": "date date32",
+    "time-micros (long)": "time time64 time32",
+    "timestamp-micros (long)": "datetime timestamp",
 }
+_TYPES: Final = {name: avro for avro, names in _AVRO.items() for name in names.split()} | {"double precision": "double"}
 _SHAPE: Final = re.compile(r"^(?:\d+ )?([a-z][a-z0-9_]*(?: precision)?)\s*(.*)$")
+_DECIMAL: Final = re.compile(r"decimal\((\?|\d+),(\?|-?\d+)\)")
 
 
-def avro_type(column: Mapping[str, Any]) -> AvroType | None:
-    """The Avro type of a column of :data:`cdcwb.model.COLUMN`; None if its type is unknown or missing."""
+def avro_type(column: Mapping[str, Any]) -> str | None:
+    """The Avro type of a column of :data:`cdcwb.model.COLUMN`: a primitive type, a logical one with its primitive type,
+    or ``decimal(precision,scale)``, with ``?`` for what the source does not give. None if its type is unknown or
+    missing."""
     match = _SHAPE.match(str(column.get("type") or "").strip().lower())
     if match is None:
         return None
     name, rest = match[1], match[2]
     if name == "datetime" and rest and "year to" not in rest:
-        return _STRING  # a part of a time, such as hour to second
-    mapped = _TYPES.get(name)
-    if mapped is not None and mapped.logical == _DECIMAL:
-        return mapped._replace(precision=column.get("precision"), scale=column.get("scale"))
-    return mapped
+        return "string"  # a part of a time, such as hour to second
+    if _TYPES.get(name) == "decimal":
+        digits = ("?" if column.get(size) is None else str(column[size]) for size in ("precision", "scale"))
+        return f"decimal({','.join(digits)})"
+    return _TYPES.get(name)
 
 
 _PROMOTED: Final = {
-    "int": {"int", "long", "float", "double"},
-    "long": {"long", "float", "double"},
-    "float": {"float", "double"},
-    "string": {"string", "bytes"},
-    "bytes": {"bytes", "string"},
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
 }
 
 
-def reads(reader: AvroType, writer: AvroType) -> str | None:
+def reads(reader: str, writer: str) -> str | None:
     """Why a reader of one type cannot read data written with another, by Avro's rules; None if it can."""
-    if reader.logical != writer.logical:
-        return f"{writer} cannot be read as {reader}"
-    if reader.logical == _DECIMAL:
-        differ = [name for name in ("precision", "scale") if getattr(reader, name) != getattr(writer, name)]
-        both = f"{' and '.join(differ)} of decimals have to be the same" if differ else ""
-        return f"{writer} cannot be read as {reader}: {both}" if differ else None
-    if reader.name == writer.name or reader.name in _PROMOTED.get(writer.name, ()):
+    if reader == writer or reader in _PROMOTED.get(writer, ()):
         return None
-    return f"{writer} cannot be read as {reader}"
+    why, both = f"{writer} cannot be read as {reader}", [_DECIMAL.fullmatch(kind) for kind in (reader, writer)]
+    if both[0] is None or both[1] is None:
+        return why
+    unequal = [name for n, name in enumerate(("precision", "scale"), 1) if both[0][n] != both[1][n]]
+    return f"{why}: {' and '.join(unequal)} of decimals have to be the same"
 
 
-def holds(new: AvroType, old: AvroType) -> str | None:
+def holds(new: str, old: str) -> str | None:
     """Why the new type does not hold every value of the old one; None if it does. Unlike for a reader of Avro, a
     decimal may get more digits before and after the point."""
-    if old.logical != _DECIMAL or new.logical != _DECIMAL:
+    before, after = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if before is None or after is None:
         return reads(new, old)
-    if None in (old.precision, new.precision):
-        return None if (old.precision, old.scale) == (new.precision, new.scale) else f"{old} may not fit {new}"
-    digits, fraction = (old.precision or 0) - (old.scale or 0), old.scale or 0
-    fits = (new.precision or 0) - (new.scale or 0) >= digits and (new.scale or 0) >= fraction
+    if "?" in (before[1], after[1]):
+        return None if old == new else f"{old} may not fit {new}"
+    scales = [0 if kind[2] == "?" else int(kind[2]) for kind in (before, after)]
+    fits = int(after[1]) - scales[1] >= int(before[1]) - scales[0] and scales[1] >= scales[0]
     return None if fits else f"{new} has fewer digits than {old}, before or after the decimal point"

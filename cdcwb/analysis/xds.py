@@ -8,7 +8,6 @@ events and documents. Decisions that depend on other rows of an object are made 
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import secrets
 import shutil
@@ -16,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +28,7 @@ from cdcwb.analysis import line_text
 from cdcwb.analysis.event_log import LOCATION, log_events, log_rows
 from cdcwb.analysis.export import check_ending, check_replaced, check_target, ordered_batches, parts_beside, write_lines
 from cdcwb.analysis.frames import TableStore
-from cdcwb.dataset import PART, Batches, Rows, SparkRows, complete_keys
+from cdcwb.dataset import PART, Batches, Rows, complete_keys
 from cdcwb.errors import OptionError
 from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
@@ -128,12 +127,11 @@ def publish_rows(
 ) -> Published:
     """As :func:`publish_log`, from rows of :data:`cdcwb.xds.ROWS`."""
     store = TableStore()
-    sent = _Snapshot(snapshot, store if isinstance(rows, SparkRows) else None)
     own = store.keep("own", rows.map(partial(_own, settings), _OWN))
     in_parts, parts = own.in_parts(_ORDER, a_part)
     polled = firsts_of_parts(in_parts, parts, lambda batch: flags(batch["polled"]))
     cycled = in_parts.by_part(_ORDER, partial(_cycled, settings, polled), _CYCLED)
-    decided = store.keep("decided", cycled.by_key(_OBJECT, [], partial(_decided, settings, sent, a_part), _DECIDED))
+    decided = store.keep("decided", cycled.by_key(_OBJECT, [], partial(_decided, settings, snapshot, a_part), _DECIDED))
     in_cycles = decided.where(_is_published).by_key(["cycle"], _ORDER, partial(_numbered, settings, a_part), _NUMBERED)
     others = decided.where(lambda batch: pc.invert(_is_published(batch))).map(_without_numbers, _NUMBERED)
     in_cycles = store.keep("numbered", in_cycles.union(others))
@@ -150,7 +148,7 @@ def publish_rows(
         numbered=numbered,
         summary=Summary(documents, events, by_decision),
         order=_ORDER,
-        render=partial(_rendered, settings, sent),
+        render=partial(_rendered, settings, snapshot),
         store=store,
     )
 
@@ -178,29 +176,6 @@ def counted(rows: Rows, by: Sequence[str], **totals: str) -> list[dict[str, Any]
     return groups
 
 
-class _Snapshot:
-    """A snapshot for the workers: as a file if they can read local files."""
-
-    def __init__(self, snapshot: Snapshot | None, store: TableStore | None) -> None:
-        self._snapshot: Snapshot | None = snapshot
-        self._path: str | None = None
-        folder = None if store is None else store.folder
-        if snapshot is not None and folder is not None:
-            path = folder / "snapshot.pickle"
-            path.write_bytes(pickle.dumps(snapshot))
-            self._snapshot, self._path = None, str(path)
-
-    def get(self) -> Snapshot | None:
-        """The snapshot, loaded once in each process."""
-        return self._snapshot if self._path is None else _loaded(self._path)
-
-
-@cache
-def _loaded(path: str) -> Snapshot:
-    snapshot: Snapshot = pickle.loads(Path(path).read_bytes())
-    return snapshot
-
-
 _ORDER: Final = ("order_time", "number")
 _OBJECT: Final = ("table_name", "table_key")
 _KEPT: Final = (
@@ -223,10 +198,10 @@ def _cycled(settings: Settings, polled: Ints, rows: pa.Table) -> pa.Table:
     return xds.with_cycles(rows, settings, int(polled[rows[PART.name][0].as_py()])).select(_CYCLED.names)
 
 
-def _decided(settings: Settings, snapshot: _Snapshot, size: int, batches: Batches) -> Batches:
+def _decided(settings: Settings, snapshot: Snapshot | None, size: int, batches: Batches) -> Batches:
     """Every row with its decision."""
     for objects in complete_keys(batches, _OBJECT, size):
-        rows = xds.with_snapshot(pa.Table.from_batches([objects]), snapshot.get())
+        rows = xds.with_snapshot(pa.Table.from_batches([objects]), snapshot)
         yield from xds.between_rows(rows, settings).select(_DECIDED.names).combine_chunks().to_batches()
 
 
@@ -265,14 +240,14 @@ def _with_reasons(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
 _AT_ONCE: Final = 50_000
 
 
-def _rendered(settings: Settings, snapshot: _Snapshot, batches: Batches) -> Batches:
+def _rendered(settings: Settings, snapshot: Snapshot | None, batches: Batches) -> Batches:
     """The documents of rows, with their first and last records."""
     for rows in complete_keys(batches, ["document"], _AT_ONCE):
         document, number = numbers(rows["document"]), numbers(rows["number"])
         begins = np.flatnonzero(np.append(True, document[1:] != document[:-1]))
         ends = np.append(begins[1:], len(document)) - 1
         done = 0
-        for batch in xds.document_batches(xds.to_event_table(pa.Table.from_batches([rows]), settings, snapshot.get())):
+        for batch in xds.document_batches(xds.to_event_table(pa.Table.from_batches([rows]), settings, snapshot)):
             here = slice(done, done + batch.num_rows)
             done += batch.num_rows
             records = [pa.array(number[at[here]]) for at in (begins, ends)]
