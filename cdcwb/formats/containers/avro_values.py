@@ -16,7 +16,6 @@ array, map, record     JSON without blanks, every value in it a text or null
 from __future__ import annotations
 
 import datetime as dt
-from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -197,8 +196,10 @@ def to_text(array: pa.Array) -> pa.StringArray:
     if types.is_binary(kind):
         return hex_text(array, upper=False)
     if types.is_nested(kind):
-        encode = msgspec.json.Encoder().encode
-        return pa.array([None if one is None else encode(one).decode() for one in _nested(array)], pa.string())
+        values = array.to_pylist()
+        if types.is_map(kind):
+            values = [one if one is None else dict(one) for one in values]
+        return pa.array(map(nested_text, values), pa.string())
     return pc.cast(array, pa.string())
 
 
@@ -234,38 +235,19 @@ def _decimal_texts(array: pa.Array) -> pa.StringArray:
     return texts
 
 
-def _nested(array: pa.Array) -> list[Any]:
-    """Each value for JSON: lists and dictionaries with a text or None for every value in them."""
-    kind = array.type
-    if types.is_struct(kind):
-        columns = [_nested(field) for field in array.flatten()]
-        rows = zip(*columns, strict=True) if columns else [()] * len(array)
-        found: list[Any] = [dict(zip(kind.names, row, strict=True)) for row in rows]
-    elif types.is_list(kind) or types.is_map(kind):
-        is_map = types.is_map(kind)
-        items = _nested(array.items if is_map else array.values)
-        keys = array.keys.to_pylist() if is_map else []
-        edges = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1].tolist()
-        spans = [slice(*edge) for edge in pairwise(edges)]
-        found = [dict(zip(keys[one], items[one], strict=True)) if is_map else items[one] for one in spans]
-    else:
-        return list(to_text(array).to_pylist())
-    return (
-        found
-        if array.null_count == 0
-        else [one if is_valid else None for one, is_valid in zip(found, array.is_valid().to_pylist(), strict=True)]
-    )
-
-
 def nested_text(value: Any) -> str | None:
-    """The text of an array, a map, or a union of several types, as fastavro reads it."""
+    """The text of an array, a map, a structure, or a union of several types: a text, or JSON of texts."""
     found = _texts(value)
     return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
 
 
 def _texts(value: Any) -> Any:
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, as Arrow has it
+        value = dict(value)
     if isinstance(value, dict):
         return {name: _texts(one) for name, one in value.items()}
     if isinstance(value, list):
         return [_texts(one) for one in value]
-    return value if value is None or isinstance(value, str) else to_text(pa.array([value]))[0].as_py()
+    if value is None or isinstance(value, str):
+        return value
+    return repr(value) if value.__class__ in (int, float) else to_text(pa.array([value]))[0].as_py()

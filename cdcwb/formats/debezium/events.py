@@ -20,15 +20,15 @@ from cdcwb.formats.arrays import EventBatch, columns_of, text_array
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
-from cdcwb.formats.debezium.layout import OPERATIONS, SOURCE, TRANSACTION, UNAVAILABLE, position_of, transaction_of
-from cdcwb.formats.debezium.table import VersionsByShape, described_tables, row_type, shape_of
+from cdcwb.formats.debezium.layout import OPERATIONS, UNAVAILABLE, position_of, transaction_of
+from cdcwb.formats.debezium.table import VersionsByColumns, described_tables, row_columns, row_type
 from cdcwb.formats.debezium.values import absent_in, document_of, is_cells, text_column
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["FORMAT", "MessageContext", "events_of", "form_of", "is_document", "table_of"]
+__all__ = ["FORMAT", "MessageContext", "events_of", "form_of", "is_document", "source_of", "table_of"]
 
 FORMAT: Final = "debezium"
 
@@ -41,13 +41,8 @@ _COLUMNS: Final = (
     "present_columns",
 )  # fmt: skip
 """The columns of events that have one value each."""
-_GROUPS: Final[dict[str, dict[str, str]]] = {
-    "source": {name: f"source.{name}" for name in SOURCE},
-    "transaction": {name: f"transaction.{name}" for name in TRANSACTION},
-    "message": {},
-    "cloudevent": {},
-}
-"""The objects of a message whose fields are headers, with the names of those that are known."""
+_GROUPS: Final = ("source", "transaction", "message", "cloudevent")
+"""The objects of a message whose fields are headers."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +51,7 @@ class MessageContext:
     was not captured. ``bare``: the Avro schema of values without a frame, which their file names."""
 
     schemas: Schemas
-    versions: VersionsByShape
+    versions: VersionsByColumns
     unavailable: str = UNAVAILABLE
     bare: str | None = None
 
@@ -110,6 +105,12 @@ def form_of(content: Mapping[str, Any]) -> str:
     )
 
 
+def source_of(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a change comes from; empty if the message does not say it."""
+    source = content.get("source")
+    return source if isinstance(source, dict) else {}
+
+
 def table_of(source: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Schema and table of a change; keyspace or database, and collection, if the source has no others (§3.1)."""
     schema = source.get("schema") or source.get("keyspace") or source.get("db") or source.get("schema_name")
@@ -146,6 +147,8 @@ class _MessageEvents:
         self._types: dict[Any, Mapping[str, Type]] = {}
         self._versions: dict[Any, str | None] = {}
         self._with_headers: list[int] = []
+        self._lacking: set[int] = set()  # not all values of their images were captured
+        self._after: dict[int, tuple[tuple[str, ...], Any, int]] = {}  # the names, missing values and row of the image
 
     def put(self, number: int, **values: Any) -> None:
         """Columns of one event."""
@@ -167,11 +170,10 @@ class _MessageEvents:
         if isinstance(body, Broken):
             self.put(number, kind=Kind.MALFORMED)
             self.note(number, body.code, body.reason)
-            for code, sentence in self._remarks.get(number, ()):
-                self.note(number, code, sentence)
-            return
         for code, sentence in self._remarks.get(number, ()):
             self.note(number, code, sentence)
+        if isinstance(body, Broken):
+            return
         if body is None:
             self.put(number, kind=Kind.TOMBSTONE)
             self._key(number, key, None, False)
@@ -194,8 +196,7 @@ class _MessageEvents:
 
     def _change(self, number: int, body: Body, key: Body | None) -> None:
         content = body.content
-        source = content.get("source")
-        source = source if isinstance(source, dict) else {}
+        source = source_of(content)
         op = content["op"]
         operation: str | None = OPERATIONS.get(op)
         is_message = op == "m"
@@ -244,8 +245,7 @@ class _MessageEvents:
         names = tuple(image) if body.type is None and isinstance(image, dict) and not document else None
         asked = (schema, table, body.type, names)
         if asked not in self._versions:
-            found = self.reading.versions.find(schema, table, shape_of(body, document))
-            self._versions[asked] = None if found is None else found.table_version
+            self._versions[asked] = self.reading.versions.find(schema, table, row_columns(body, document))
         return self._versions[asked]
 
     def _row(self, name: str, number: int, held: dict[str, Any], row: Type | None) -> None:
@@ -316,27 +316,24 @@ class _MessageEvents:
         )
 
     def _schema_change(self, number: int, content: Mapping[str, Any]) -> None:
-        source = content.get("source")
-        source = source if isinstance(source, dict) else {}
+        source = source_of(content)
         schema, table = table_of(source)
         self.put(number, kind=Kind.SCHEMA, operation=Operation.DDL, position=position_of(source))
         version = None
-        for one in described_tables(content):
-            schema, table = one.schema_name, one.table_name
-            version = self.reading.versions.find(schema, table, one.shape)
-        self.put(number, schema_name=schema, table_name=table)
-        self.put(number, table_version=None if version is None else version.table_version)
+        for schema, table, columns in described_tables(content):
+            version = self.reading.versions.find(schema, table, columns)
+        self.put(number, schema_name=schema, table_name=table, table_version=version)
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def finish(self, messages: Messages) -> None:
         """Puts everything into the batch."""
-        lacking: set[int] = set()
-        present: dict[int, list[str]] = {}
         for group, rows in sorted(self._rows.items(), key=lambda item: item[0][0] == "key"):
-            self._images(group, rows, lacking, present)
-        for number in lacking & present.keys():
-            self.put(number, present_columns=present[number])
+            self._images(group, rows)
+        for number in self._lacking & self._after.keys():
+            names, absent, row = self._after[number]
+            present = [name for at, name in enumerate(names) if absent is None or not absent[row, at]]
+            self.put(number, present_columns=present)
         for name, values in self._columns.items():
             if values.count(None) == len(values):
                 continue
@@ -345,9 +342,7 @@ class _MessageEvents:
         if self.batch.wanted.needs("headers"):
             self._all_headers(messages)
 
-    def _images(
-        self, group: Any, rows: list[tuple[int, dict[str, Any]]], lacking: set[int], present: dict[int, list[str]]
-    ) -> None:
+    def _images(self, group: Any, rows: list[tuple[int, dict[str, Any]]]) -> None:
         """One image, or the key, of rows with the same columns."""
         image, _, names = group
         types = self._types[group]
@@ -366,10 +361,9 @@ class _MessageEvents:
         absent = None
         if any(mask is not None and mask.any() for mask in masks):
             absent = np.stack([np.zeros(len(rows), np.bool_) if mask is None else mask for mask in masks], axis=1)
-            lacking.update(index[absent.any(axis=1)].tolist())
+            self._lacking.update(index[absent.any(axis=1)].tolist())
         if image == "after":
-            for row, number in enumerate(index.tolist()):
-                present[number] = [n for at, n in enumerate(names) if absent is None or not absent[row, at]]
+            self._after |= {number: (names, absent, row) for row, number in enumerate(index.tolist())}
         self.batch.texts(image, names, texts, index, absent)
 
     def _all_headers(self, messages: Messages) -> None:
@@ -410,7 +404,7 @@ def _header_columns(bodies: Sequence[Body]) -> tuple[list[str], list[pa.StringAr
         names, columns = list(contents[0]), list(zip(*(one.values() for one in contents), strict=True))
     for name, value in first.items() if FLATTENED not in first else ():
         if name in _GROUPS and isinstance(value, dict):
-            names += [_GROUPS[name].get(inner) or f"{name}.{inner}" for inner in value]
+            names += [f"{name}.{inner}" for inner in value]
             columns += zip(*(content[name].values() for content in contents), strict=True) if value else ()
         elif name not in _IMAGES:
             names.append("statement" if name == "ddl" and "op" not in first else name)

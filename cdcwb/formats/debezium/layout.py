@@ -11,6 +11,7 @@ import pyarrow as pa
 from cdcwb.model import Operation
 
 __all__ = [
+    "CELL",
     "CONNECTORS",
     "ENVELOPE",
     "OPERATIONS",
@@ -115,6 +116,9 @@ OTHERS: Final = {
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """Stands for a value that the log does not have because the update did not touch it (§8.3)."""
+
+CELL: Final = {"value", "set"}
+"""The fields of each column where a connector says whether its value was captured (§2.5)."""
 
 # --- positions (§3) ---------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +17,13 @@ from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
-from cdcwb.formats.debezium.events import MessageContext, form_of, is_document, table_of
+from cdcwb.formats.debezium.events import MessageContext, form_of, is_document, source_of, table_of
 from cdcwb.formats.debezium.layout import CONNECTORS, OPERATIONS, UNAVAILABLE, connector_of
-from cdcwb.formats.debezium.table import (
-    Described,
-    Shape,
-    Version,
-    VersionsByShape,
-    described_tables,
-    row_type,
-    shape_of,
-)
+from cdcwb.formats.debezium.table import Columns, Version, VersionsByColumns, described_tables, row_columns, row_type
 from cdcwb.formats.debezium.values import document_of, without_value
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, framed_id, plain
-from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass, TableColumn
+from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.words import count, plural
 
 __all__ = ["Plan", "complete", "messages_found"]
@@ -47,10 +39,9 @@ class Plan(MessagePlan):
     schemas: dict[int, str] = field(default_factory=dict)
     unavailable: str = UNAVAILABLE
 
-    def reading(self, container: Container | None = None) -> MessageContext:
-        """How the messages of a container are read."""
-        bare = None if container is None else container.schema
-        return MessageContext(Schemas(self.schemas), VersionsByShape(self.versions), self.unavailable, bare)
+    def reading(self) -> MessageContext:
+        """How messages are read."""
+        return MessageContext(Schemas(self.schemas), VersionsByColumns(self.versions), self.unavailable)
 
 
 # --- recognition (§1.1) -----------------------------------------------------------------------------------------------
@@ -88,18 +79,8 @@ def _is_debezium(body: Any, value: bytes | None) -> bool:
 # --- the first pass ---------------------------------------------------------------------------------------------------
 
 
-class _Seen(NamedTuple):
-    """A table version as its first message shows it; ``key`` are the columns of the message key."""
-
-    location: tuple[int, int, int]
-    origin: str
-    text: str | None
-    names: tuple[str, ...]
-    key: tuple[str, ...]
-    lineage: dict[str, str]
-
-
-_Tables = dict[tuple[str | None, str, Shape], _Seen]
+_Tables = dict[tuple[str | None, str, Columns], Version]
+_Place = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -108,97 +89,74 @@ class _Scan:
     tables with these types everything is known."""
 
     tables: _Tables = field(default_factory=dict)
-    described: list[tuple[tuple[int, int, int], str | None, Described]] = field(default_factory=list)
+    described: list[tuple[_Place, str | None, tuple[str | None, str, Columns]]] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     complete: set[tuple[Type, str | None, str]] = field(default_factory=set)
 
     def add(self, other: _Scan) -> None:
         """Adds what a later part shows."""
-        for name, seen in other.tables.items():
-            self.see(name, seen)
+        for name, version in other.tables.items():
+            if name not in self.tables and len(self.tables) < _MOST:
+                self.tables[name] = version
+            elif (known := self.tables.get(name)) is not None:
+                known.add_columns(() if name[2] else [column.name for column in version.columns], _MOST)
+                known.add_key({column.name: column.key_position for column in version.columns if column.key_position})
         self.described += other.described
         self.counts += other.counts
         self.examples = {**other.examples, **self.examples}
-
-    def see(self, name: tuple[str | None, str, Shape], seen: _Seen) -> None:
-        """Adds a table version; the first message that shows it counts, but for fields of documents and the key."""
-        known = self.tables.get(name)
-        if known is None:
-            if len(self.tables) < _MOST:
-                self.tables[name] = seen
-            return
-        fresh = tuple(one for one in seen.names if one not in known.names) if not name[2] else ()
-        if fresh or (seen.key and not known.key):
-            self.tables[name] = known._replace(names=(*known.names, *fresh)[:_MOST], key=known.key or seen.key)
 
     def total(self, what: str, *names: str) -> int:
         """How many there are of some kind."""
         return sum(number for (kind, name), number in self.counts.items() if kind == what and name in names)
 
-
-def _scan(batches: Batches, reading: MessageContext) -> _Scan:
-    found = _Scan()
-    for messages, index in batches:
-        values = envelopes_of(messages.value, reading.schemas, {}, reading.bare)
-        keys = bodies_of(messages.key, reading.schemas, {})
-        indices = np.broadcast_to(np.asarray(index, dtype=np.int64), len(values)).tolist()
-        locations = zip(indices, messages.offset.tolist(), messages.length.tolist(), strict=True)
-        found.counts["all", "records"] += len(values)
-        found.counts["all", "messages"] += int(np.count_nonzero(messages.state == 0))
-        for body, key, location in zip(values, keys, locations, strict=True):
-            if isinstance(body, Body):
-                _look(found, body, key if isinstance(key, Body) else None, location, reading.unavailable)
-    found.complete.clear()
-    return found
-
-
-def _look(found: _Scan, body: Body, key: Body | None, location: tuple[int, int, int], unavailable: str) -> None:
-    try:
-        form = form_of(body.content)
-    except ValueError:
-        return
-    found.counts["form", form] += 1
-    found.counts["schema", "without" if body.type is None else "in" if body.schema_id is None else "registry"] += 1
-    content, source = body.content, body.content.get("source")
-    if form == "schema change":
-        statement = content.get("ddl")
-        found.described += [(location, statement and plain(statement), one) for one in described_tables(content)]
-    if form != "change":
-        return
-    source = source if isinstance(source, dict) else {}
-    named, connector = source.get("connector"), connector_of(source)
-    if FLATTENED in content:
-        found.counts["flattened", "events"] += 1
-        found.counts["flattened", "untold"] += "__op" not in content[FLATTENED]
-    found.counts["connector", connector or ("unknown" if named is None else plain(named))] += 1
-    found.counts["unnamed", connector or "unknown"] += named is None
-    schema, table = table_of(source)
-    images = [image for image in (content.get("after"), content.get("before")) if isinstance(image, dict)]
-    if any(without_value(image, unavailable) for image in images):
-        found.counts["unavailable", "events"] += 1
-        found.examples.setdefault("unavailable", f"{schema}.{table}")
-    if table is None or (body.type is not None and (body.type, schema, table) in found.complete):
-        return
-    document = is_document(source)
-    shape = shape_of(body, document)
-    if shape is None:
-        return
-    row = row_type(body)
-    origin = "inferred" if row is None else "record" if body.schema_id is None else "registry"
-    names = tuple(row.fields) if row is not None and not document else tuple(_names(body, document))
-    lineage = {name: plain(source[name]) for name in ("connector", "version", "name") if source.get(name)}
-    if body.schema_id is not None:
-        lineage["schema id"] = str(body.schema_id)
-    known = () if key is None else tuple("_id" if document and name == "id" else name for name in key.content)
-    found.see((schema, table, shape), _Seen(location, origin, body.schema, names, known, lineage))
-    if known and body.type is not None and not document:
-        found.complete.add((body.type, schema, table))
-
-
-def _names(body: Body, document: bool) -> Iterable[str]:
-    image = body.content.get("after") or body.content.get("before")
-    return (document_of(image) or {}) if document else image if isinstance(image, dict) else ()
+    def look(self, body: Body, key: Body | None, place: _Place, unavailable: str) -> None:
+        """Adds what a message shows."""
+        try:
+            form = form_of(body.content)
+        except ValueError:
+            return
+        counts, content = self.counts, body.content
+        counts["form", form] += 1
+        counts["schema", "without" if body.type is None else "in" if body.schema_id is None else "registry"] += 1
+        if form == "schema change":
+            statement = content.get("ddl")
+            self.described += [(place, statement and plain(statement), one) for one in described_tables(content)]
+        if form != "change":
+            return
+        source = source_of(content)
+        named, connector = source.get("connector"), connector_of(source)
+        if FLATTENED in content:
+            counts["flattened", "events"] += 1
+            counts["flattened", "untold"] += "__op" not in content[FLATTENED]
+        counts["connector", connector or ("unknown" if named is None else plain(named))] += 1
+        counts["unnamed", connector or "unknown"] += named is None
+        schema, table = table_of(source)
+        images = [image for image in (content.get("after"), content.get("before")) if isinstance(image, dict)]
+        if any(without_value(image, unavailable) for image in images):
+            counts["unavailable", "events"] += 1
+            self.examples.setdefault("unavailable", f"{schema}.{table}")
+        if table is None or (body.type is not None and (body.type, schema, table) in self.complete):
+            return
+        is_of_documents = is_document(source)
+        shape = row_columns(body, is_of_documents)
+        if shape is None:
+            return
+        version = self.tables.get((schema, table, shape))
+        if version is None:
+            if len(self.tables) == _MOST:
+                return
+            origin = "inferred" if row_type(body) is None else "record" if body.schema_id is None else "registry"
+            lineage = {name: plain(source[name]) for name in ("connector", "version", "name") if source.get(name)}
+            lineage |= {} if body.schema_id is None else {"schema id": str(body.schema_id)}
+            version = Version("", schema, table, list(shape), origin, body.schema, lineage, *place, [shape])
+            self.tables[schema, table, shape] = version
+        names = () if key is None else ("_id" if is_of_documents and name == "id" else name for name in key.content)
+        if is_of_documents:
+            version.add_columns(document_of(content.get("after") or content.get("before")) or (), _MOST)
+        version.add_key({name: at for at, name in enumerate(names, 1)})
+        if key is not None and key.content and body.type is not None and not is_of_documents:
+            self.complete.add((body.type, schema, table))
 
 
 # --- versions (§5) ----------------------------------------------------------------------------------------------------
@@ -210,29 +168,27 @@ def _versions(whole: _Scan) -> list[Version]:
     A schema change and the messages with the same columns describe one version: the first of the one goes with the
     first of the other, and so on.
     """
-    made: list[Version] = []
-    waiting: dict[tuple[str | None, str, tuple[str, ...]], list[Version]] = {}
-    for (schema, table, shape), seen in sorted(whole.tables.items(), key=lambda item: item[1].location):
-        columns = [_column(at, name, shape, seen.key) for at, name in enumerate(seen.names, 1)]
-        version = Version("", schema, table, columns, seen.origin, seen.text, seen.lineage, *seen.location, [shape])
-        made.append(version)
-        waiting.setdefault((schema, table, seen.names), []).append(version)
-    described: dict[tuple[str | None, str, Shape], Version] = {}
-    for location, statement, one in sorted(whole.described, key=lambda item: item[0]):
-        if (one.schema_name, one.table_name, one.shape) in described:
+    made = sorted(whole.tables.values(), key=lambda version: version.place)
+    waiting: dict[tuple[str | None, str | None, tuple[str, ...]], list[Version]] = {}
+    for version in made:
+        names = tuple(column.name for column in version.columns)
+        waiting.setdefault((version.schema_name, version.table_name, names), []).append(version)
+    described: set[tuple[str | None, str, Columns]] = set()
+    for place, statement, (schema, table, columns) in sorted(whole.described, key=lambda item: item[0]):
+        if (schema, table, columns) in described:
             continue
-        alike = waiting.get((one.schema_name, one.table_name, one.names))
+        described.add((schema, table, columns))
+        alike = waiting.get((schema, table, tuple(column.name for column in columns)))
         if alike:
             version = alike.pop(0)
-            _complete(version, one, statement)
+            _complete(version, columns, statement)
         else:
-            version = Version("", one.schema_name, one.table_name, one.columns, "DDL", statement)
+            version = Version("", schema, table, list(columns), "DDL", statement, {}, *place)
             made.append(version)
-        if version.file_index < 0 or location < (version.file_index, version.offset, version.length):
-            version.file_index, version.offset, version.length = location
-        version.shapes.append(one.shape)
-        described[one.schema_name, one.table_name, one.shape] = version
-    made.sort(key=lambda version: (version.file_index, version.offset))
+        if place < (version.file_index, version.offset, version.length):
+            version.file_index, version.offset, version.length = place
+        version.shapes.append(columns)
+    made.sort(key=lambda version: version.place)
     numbers: Counter[str] = Counter()
     for version in made:
         name = str(version.full_name)
@@ -241,20 +197,12 @@ def _versions(whole: _Scan) -> list[Version]:
     return made
 
 
-def _column(ordinal: int, name: str, shape: Shape, key: Sequence[str]) -> TableColumn:
-    position = key.index(name) + 1 if name in key else None
-    if len(shape) < ordinal or len(shape[ordinal - 1]) == 1:
-        return TableColumn(ordinal, name, key_position=position)
-    _, kind, precision, scale, nullable = shape[ordinal - 1]
-    return TableColumn(ordinal, name, kind, None, precision, scale, position, nullable)
-
-
-def _complete(version: Version, described: Described, statement: str | None) -> None:
+def _complete(version: Version, described: Columns, statement: str | None) -> None:
     """What a schema change says of columns that messages do not; all of it where they have names only."""
-    told = {column.name: column for column in described.columns}
     if version.origin == "inferred":
-        version.columns, version.origin, version.text = list(described.columns), "DDL", statement
+        version.columns, version.origin, version.text = list(described), "DDL", statement
         return
+    told = {column.name: column for column in described}
     version.columns = [
         column._replace(
             length=column.length or told[column.name].length,
@@ -279,9 +227,19 @@ def ids_found(batches: Batches, container: Container | None, given: None) -> set
 
 def scanned(batches: Batches, container: Container | None, given: tuple[dict[int, str], str]) -> _Scan:
     """What some messages show; they are read with the schemas and the placeholder that are ``given``."""
-    schemas, unavailable = given
-    bare = None if container is None else container.schema
-    return _scan(batches, MessageContext(Schemas(schemas), VersionsByShape(()), unavailable, bare))
+    found, schemas, unavailable = _Scan(), Schemas(given[0]), given[1]
+    for messages, index in batches:
+        values = envelopes_of(messages.value, schemas, {}, None if container is None else container.schema)
+        keys = bodies_of(messages.key, schemas, {})
+        indices = np.broadcast_to(np.asarray(index, dtype=np.int64), len(values)).tolist()
+        places = zip(indices, messages.offset.tolist(), messages.length.tolist(), strict=True)
+        found.counts["all", "records"] += len(values)
+        found.counts["all", "messages"] += int(np.count_nonzero(messages.state == 0))
+        for body, key, place in zip(values, keys, places, strict=True):
+            if isinstance(body, Body):
+                found.look(body, key if isinstance(key, Body) else None, place, unavailable)
+    found.complete.clear()
+    return found
 
 
 def complete(plan: Plan, options: Options, each: Pass) -> None:
@@ -299,46 +257,39 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
 
 def _conclude(plan: Plan, whole: _Scan, options: Options) -> None:
     """Fills in versions, facts and what was detected."""
+
+    def detect(setting: str, value: str, evidence: str, given: bool = False) -> None:
+        plan.detected.append(detected_row(setting, value, evidence, given))
+
     plan.versions = _versions(whole)
-    plan.facts |= {
-        "records": whole.total("all", "records"),
-        "messages": whole.total("all", "messages"),
-        "table_versions": len(plan.versions),
-    }
+    plan.facts |= {name: whole.total("all", name) for name in ("records", "messages")}
+    plan.facts["table_versions"] = len(plan.versions)
     for (what, name), number in sorted(whole.counts.items()):
         if what == "connector":
             fields = CONNECTORS[name].fields if name in CONNECTORS else ""
             order = f"position from {fields}" if fields else "no known position of this connector"
-            unnamed = whole.total("unnamed", name)
-            if unnamed and unnamed == number:
-                order = f"{order}; no source names its connector"
-            plan.detected.append(
-                detected_row("connector", name, f"source of {plural(number, 'change')}; {order}", False)
-            )
+            unnamed = "; no source names its connector" if whole.total("unnamed", name) == number else ""
+            detect("connector", name, f"source of {plural(number, 'change')}; {order}{unnamed}")
     with_schema, without = whole.total("schema", "in", "registry"), whole.total("schema", "without")
     if with_schema or without:
         value = "messages" if whole.total("schema", "in") else "registry" if with_schema else "none"
+        undecoded = "; values of the others are not decoded: dates, times and decimals are as in the message"
         evidence = f"{count(with_schema)} of {plural(with_schema + without, 'message')} have a schema"
-        if without:
-            evidence += "; values of the others are not decoded: dates, times and decimals are as in the message"
-        plan.detected.append(detected_row("schema", value, evidence, False))
+        detect("schema", value, evidence + (undecoded if without else ""))
     if plan.schemas or options.registry:
-        evidence = f"the registry has {plural(len(plan.schemas), 'schema')} that messages name"
-        plan.detected.append(detected_row("registry", "given", evidence, True))
+        detect("registry", "given", f"the registry has {plural(len(plan.schemas), 'schema')} that messages name", True)
     flattened, untold = whole.total("flattened", "events"), whole.total("flattened", "untold")
     if flattened:
         evidence = f"{plural(flattened, 'event')} of ExtractNewRecordState have no row before the change"
         evidence += f"; {count(untold)} have no __op: an insert is shown as an update" if untold else ""
-        value = "inserts shown as updates" if untold else "flattened"
-        plan.detected.append(detected_row("operation", value, evidence, False))
-    gone = whole.total("unavailable", "events")
-    if gone or plan.unavailable != UNAVAILABLE:
+        detect("operation", "inserts shown as updates" if untold else "flattened", evidence)
+    gone, is_given = whole.total("unavailable", "events"), plan.unavailable != UNAVAILABLE
+    if gone or is_given:
         evidence = f"{plural(gone, 'event')} have it instead of a value that was not captured"
         evidence += f", the first in {whole.examples['unavailable']}" if gone else ""
-        is_given = plan.unavailable != UNAVAILABLE
-        plan.detected.append(detected_row("unavailable", plan.unavailable, evidence, is_given))
-    boundaries = whole.total("form", "transaction")
+        detect("unavailable", plan.unavailable, evidence, is_given)
     if whole.total("form", "change"):
+        boundaries = whole.total("form", "transaction")
         evidence = f"{plural(boundaries, 'message')} of the transaction topic"
         evidence += "" if boundaries else ": whether a transaction is complete is unknown"
-        plan.detected.append(detected_row("transactions", "topic" if boundaries else "none", evidence, False))
+        detect("transactions", "topic" if boundaries else "none", evidence)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from cdcwb.formats.arrays import lookup
-from cdcwb.formats.debezium.layout import arrow_of
+from cdcwb.formats.debezium.layout import CELL, arrow_of
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
@@ -18,47 +18,56 @@ from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_tabl
 from cdcwb.formats.text_values import parsed
 
 __all__ = [
-    "Described",
-    "Shape",
+    "Columns",
     "Version",
-    "VersionsByShape",
+    "VersionsByColumns",
     "described_tables",
+    "row_columns",
     "row_type",
-    "shape_of",
     "typed_rows",
     "typed_schema",
 ]
 
-Shape = tuple[tuple[Any, ...], ...]
-"""What a message says of the columns of its row: name, type, precision, scale and nullable of each where there is a
-schema, else the names alone."""
-
-DOCUMENT: Final[Shape] = ()
-"""The shape of documents, each of which has fields of its own."""
+Columns = tuple[TableColumn, ...]
+"""What a message says of the columns of its row: with their types where there is a schema, else the names alone; of
+a document, whose fields are its own, nothing."""
 
 
 @dataclass(slots=True)
 class Version(TableVersion):
     """One version of a table. Rows find it by one of its ``shapes``."""
 
-    shapes: list[Shape] = field(default_factory=list)
+    shapes: list[Columns] = field(default_factory=list)
+
+    def add_columns(self, names: Iterable[str], most: int) -> None:
+        """Adds the fields of documents that it does not have."""
+        there = {column.name for column in self.columns}
+        for name in names:
+            if name not in there and len(self.columns) < most:
+                self.columns.append(TableColumn(len(self.columns) + 1, name))
+
+    def add_key(self, positions: Mapping[str, int | None]) -> None:
+        """Sets the positions of columns in the key, if none is known."""
+        if positions and not any(column.key_position for column in self.columns):
+            self.columns = [column._replace(key_position=positions.get(column.name)) for column in self.columns]
 
 
-class VersionsByShape:
-    """The versions of a capture, found by table and shape."""
+class VersionsByColumns:
+    """The versions of a capture, found by table and columns."""
 
     def __init__(self, versions: Iterable[Version]) -> None:
-        self._found: dict[tuple[str | None, str | None, Shape], Version] = {}
+        self._found: dict[tuple[str | None, str | None, Columns], Version] = {}
         for version in versions:
             for shape in version.shapes:
                 self._found.setdefault((version.schema_name, version.table_name, shape), version)
 
-    def find(self, schema: str | None, table: str | None, shape: Shape | None) -> Version | None:
-        """The version of a row of that shape."""
-        return None if shape is None else self._found.get((schema, table, shape))
+    def find(self, schema: str | None, table: str | None, shape: Columns | None) -> str | None:
+        """The id of the version of a row with these columns."""
+        found = None if shape is None else self._found.get((schema, table, shape))
+        return None if found is None else found.table_version
 
 
-# --- shapes -----------------------------------------------------------------------------------------------------------
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 
 def row_type(body: Body) -> Type | None:
@@ -71,36 +80,41 @@ def _row_type(envelope: Type) -> Type | None:
     row = envelope.fields.get("after") or envelope.fields.get("before")
     if row is None or not row.fields:
         return None
-    if all(cell.fields.keys() == _CELL for cell in row.fields.values()):
+    if all(cell.fields.keys() == CELL for cell in row.fields.values()):
         row = replace(row, fields={name: cell.fields["value"] for name, cell in row.fields.items()})
     return row
 
 
-_CELL: Final = {"value", "set"}
-
-
-def shape_of(body: Body, is_document: bool) -> Shape | None:
-    """The shape of the rows of a change event; None where neither a schema nor a row says it."""
+def row_columns(body: Body, is_document: bool) -> Columns | None:
+    """The columns of the rows of a change event; None where neither a schema nor a row says it."""
     if is_document:
-        return DOCUMENT
+        return ()
     row = row_type(body)
     if row is not None:
-        return _shape_of_type(row)
+        return _typed_columns(row)
     image = body.content.get("after") or body.content.get("before")
-    return tuple((name,) for name in image) if isinstance(image, dict) else None
+    return _named_columns(tuple(image)) if isinstance(image, dict) else None
 
 
 @lru_cache(maxsize=4096)
-def _shape_of_type(row: Type) -> Shape:
+def _named_columns(names: tuple[str, ...]) -> Columns:
+    return tuple(TableColumn(at, name) for at, name in enumerate(names, 1))
+
+
+@lru_cache(maxsize=4096)
+def _typed_columns(row: Type) -> Columns:
     return tuple(
-        (
+        TableColumn(
+            at,
             name,
             kind.spelled,
+            None,
             _number(kind.parameters.get("connect.decimal.precision", kind.parameters.get("precision"))),
             _number(kind.parameters.get("scale")),
+            None,
             kind.optional,
         )
-        for name, kind in row.fields.items()
+        for at, (name, kind) in enumerate(row.fields.items(), 1)
     )
 
 
@@ -112,20 +126,10 @@ def _number(value: Any) -> int | None:
 # --- schema changes (§5) ----------------------------------------------------------------------------------------------
 
 
-class Described(NamedTuple):
-    """One table as a schema change describes it."""
-
-    schema_name: str | None
-    table_name: str
-    shape: Shape
-    columns: list[TableColumn]
-    names: tuple[str, ...]
-
-
-def described_tables(content: Mapping[str, Any]) -> list[Described]:
-    """The tables that a schema change describes; those that were dropped have no columns and are left out."""
+def described_tables(content: Mapping[str, Any]) -> Iterator[tuple[str | None, str, Columns]]:
+    """Schema, table and columns of each table that a schema change describes; those that were dropped have no columns
+    and are left out."""
     changes = content.get("tableChanges")
-    found = []
     for change in changes if isinstance(changes, list) else ():
         table = change.get("table") if isinstance(change, dict) else None
         table = table if isinstance(table, dict) else {}
@@ -135,11 +139,8 @@ def described_tables(content: Mapping[str, Any]) -> list[Described]:
         parts = [part.strip('"`') for part in plain(change.get("id")).split(".")]
         named = table.get("primaryKeyColumnNames")
         key = [plain(name) for name in named] if isinstance(named, list) else []
-        columns = [_described_column(at, one, key) for at, one in enumerate(listed, 1)]
-        shape = tuple(tuple(column[1:]) for column in columns)
         schema = parts[-2] if len(parts) > 1 else plain(content.get("schemaName") or content.get("databaseName"))
-        found.append(Described(schema, parts[-1], shape, columns, tuple(column.name for column in columns)))
-    return found
+        yield schema, parts[-1], tuple(_described_column(at, one, key) for at, one in enumerate(listed, 1))
 
 
 def _described_column(ordinal: int, one: Mapping[str, Any], key: Sequence[str]) -> TableColumn:

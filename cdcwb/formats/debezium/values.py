@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays import text_array
 from cdcwb.formats.containers.avro_values import float_text
-from cdcwb.formats.debezium.layout import TIMES, Clock
+from cdcwb.formats.debezium.layout import CELL, TIMES, Clock
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages.connect import Remark, Type, plain
 from cdcwb.model import Problem
@@ -33,7 +33,6 @@ _MOST_SCALE: Final = 10_000  # a text would have as many zeros
 _PLAIN: Final = frozenset({"string", "int8", "int16", "int32", "int64", "boolean"})
 _DECODED: Final = frozenset({*TIMES, _DECIMAL, _OF_ANY_SCALE})
 _ONCE: Final = ({int}, {str}, {bytes})  # not float: -0.0 equals 0.0
-_CELL: Final = {"value", "set"}
 
 
 def document_of(value: Any) -> dict[str, Any] | None:
@@ -51,7 +50,7 @@ def is_cells(image: Mapping[str, Any]) -> bool:
     """Whether each column of a row is an object of ``value`` and ``set``, or null if it was not captured (§2.5)."""
     found = False
     for cell in image.values():
-        if cell is not None and (not isinstance(cell, dict) or cell.keys() != _CELL):
+        if cell is not None and (not isinstance(cell, dict) or cell.keys() != CELL):
             return False
         found = found or cell is not None
     return found

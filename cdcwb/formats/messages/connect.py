@@ -56,7 +56,7 @@ class Type:
     @property
     def spelled(self) -> str:
         """The semantic type, or the kind where there is none."""
-        return self.name if self.name and self.kind != "struct" else self.name or self.kind
+        return self.name or self.kind
 
 
 def _connect_type(schema: Any) -> Type:
@@ -65,23 +65,20 @@ def _connect_type(schema: Any) -> Type:
         return Type("unknown")
     parameters = schema.get("parameters")
     listed = schema.get("fields")
+    fields = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     inner = schema.get("items", schema.get("values"))
     return Type(
         str(schema.get("type")),
         _text(schema.get("name")),
         bool(schema.get("optional")),
         parameters if isinstance(parameters, dict) else {},
-        {str(one.get("field")): _connect_type(one) for one in _objects(listed)},
+        {str(one.get("field")): _connect_type(one) for one in fields},
         None if inner is None else _connect_type(inner),
     )
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 _KINDS: Final = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
@@ -117,12 +114,13 @@ def _avro_type(node: Node) -> Type:
 
 
 class Schemas:
-    """The schemas of a capture, each read once: ``texts`` of the registry by their id, and those within messages."""
+    """The schemas of a capture, each read once: ``texts`` of the registry by their id, and those within messages, also
+    by the bytes that come before the payload (``begins``)."""
 
     def __init__(self, texts: Mapping[int, str] | None = None) -> None:
         self.texts = dict(texts or {})
         self._types: dict[bytes, tuple[Type, str]] = {}
-        self._begins: dict[bytes, tuple[Type, str] | None] = {}
+        self.begins: dict[bytes, tuple[Type, str]] = {}
         self._avro: dict[str, tuple[Type, Decoder] | str] = {}
 
     def of_json(self, text: bytes) -> tuple[Type, str]:
@@ -133,20 +131,12 @@ class Schemas:
         return found
 
     def typed(self, value: bytes) -> Body | None:
-        """A message with its schema before its payload; None for any other, and if something is wrong with it."""
+        """A message that begins with a schema of an earlier one; None for any other, and if something is wrong."""
         end = value.find(_PAYLOAD)
-        if end < 0 or not value.startswith(_SCHEMA) or not value.endswith(b"}"):
+        known = self.begins.get(value[:end]) if end >= 0 and value.endswith(b"}") else None
+        if known is None or has_minus_zero(value):
             return None
-        begin = value[:end]
         try:
-            if begin not in self._begins:
-                outer = _OUTER.decode(value)
-                schema = bytes(outer.schema) if isinstance(outer.schema, msgspec.Raw) else b""
-                is_known = begin == _SCHEMA[:-1] + schema
-                self._begins[begin] = self.of_json(schema) if is_known else None
-            known = self._begins[begin]
-            if known is None or has_minus_zero(value):
-                return None
             return Body(_fields.decode(memoryview(value)[end + len(_PAYLOAD) : -1]), *known)
         except (ValueError, RecursionError):
             return None
@@ -202,7 +192,7 @@ class _Outer(msgspec.Struct):
 
 _OUTER: Final = msgspec.json.Decoder(_Outer)
 _fields: Final = msgspec.json.Decoder(dict[str, Any], float_hook=digits_of)
-_SCHEMA: Final = b'{"schema":{'
+_SCHEMA: Final = b'{"schema":'
 _PAYLOAD: Final = b',"payload":'
 _NULL: Final = b"null"
 _names: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -289,7 +279,10 @@ def _json(value: bytes, schemas: Schemas, noted: list[str]) -> Body | Broken | N
     if not schema.strip(b"{} \t\r\n") or schema == _NULL:
         return Body(parsed)
     try:
-        return Body(parsed, *schemas.of_json(schema))
+        known = schemas.of_json(schema)
+        if value.startswith((begin := _SCHEMA + schema) + _PAYLOAD):
+            schemas.begins[begin] = known
+        return Body(parsed, *known)
     except UnicodeDecodeError as reason:
         return Broken(Problem.MALFORMED, f"the schema is not UTF-8: {reason.reason} at byte {reason.start} of it")
     except (ValueError, RecursionError):
