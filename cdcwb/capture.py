@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
-from cdcwb.filtering import FilteredTables, Filters, check_names, condition_of, conditions
+from cdcwb.filtering import FilteredTables, Limit, check_names, condition_of, limits_of
 from cdcwb.formats import Paths
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.options import as_moment, event_columns
@@ -344,30 +344,23 @@ class Capture:
         Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and
         an invalid filter.
         """
-        filters = Filters(
-            _named("tables", tables),
-            _named("transactions", transactions),
-            _moment("time_from", time_from),
-            _moment("time_to", time_to),
-            condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"])),
-        )
-        check_names(self.whole, filters.tables, filters.transactions)
-        return self.matching(filters)
+        named = {"tables": _named("tables", tables), "transactions": _named("transactions", transactions)}
+        times = {"time_from": _moment("time_from", time_from), "time_to": _moment("time_to", time_to)}
+        condition = condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"]))
+        check_names(self.whole, named["tables"] or (), named["transactions"] or ())
+        return self.matching(*limits_of(named | times), *([] if condition is None else [condition]))
 
     def selected(self) -> Capture:
-        """The capture with only what its :attr:`selection` selects: the filters of :meth:`filter`, and for the other
-        fields those of :func:`cdcwb.filtering.conditions`."""
-        chosen = self.selection.chosen()
-        by_name = {name: chosen[name] for name in ("tables", "transactions", "time_from", "time_to") if name in chosen}
-        part = self.filter(**by_name) if by_name else self
-        return part.matching(*[Filters(where=condition) for condition in conditions(chosen)])
+        """The capture with only what its :attr:`selection` selects, as far as tables can be limited by it
+        (:func:`cdcwb.filtering.limits_of`)."""
+        return self.matching(*limits_of(self.selection.chosen()))
 
-    def matching(self, *filters: Filters) -> Capture:
-        """The capture with only the rows that match more filters."""
+    def matching(self, *limits: Limit) -> Capture:
+        """The capture with only the rows that match more limits."""
         tables = self._tables
         if isinstance(tables, FilteredTables):
-            return Capture(FilteredTables(tables.tables, (*tables.filters, *filters)))
-        return Capture(FilteredTables(tables, filters)) if filters else self
+            return Capture(FilteredTables(tables.tables, (*tables.limits, *limits)))
+        return Capture(FilteredTables(tables, limits)) if limits else self
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
@@ -394,10 +387,10 @@ class Capture:
         return text
 
 
-def _named(what: str, names: Iterable[str] | None) -> frozenset[str] | None:
+def _named(what: str, names: Iterable[str] | None) -> tuple[str, ...] | None:
     """The names that a filter keeps. Raises OptionError for none of them, which would keep everything or nothing."""
-    chosen = None if names is None else frozenset([names] if isinstance(names, str) else names)
-    if chosen is not None and not chosen:
+    chosen = None if names is None else (names,) if isinstance(names, str) else tuple(names)
+    if chosen == ():
         raise OptionError(f"{what}: the list is empty. Leave {what} out to keep all of them")
     return chosen
 

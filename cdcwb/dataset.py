@@ -1,8 +1,8 @@
 """The tables of a capture as rows that a question can be asked of, in this process or in Spark.
 
 A question is written once: as :meth:`Rows.fold` (a result of each batch, and the merge of results), or where rows of
-one key belong together as :meth:`Rows.by_key`. :class:`LocalRows` answers in this process, from Parquet files of a
-saved capture or of a small one; :class:`SparkRows` in the tasks of Spark.
+one key belong together as :meth:`Rows.by_key`. :class:`Rows` answers in this process, from Parquet files of a saved
+capture or of a small one; :class:`SparkRows` in the tasks of Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batches",
-    "LocalRows",
     "Rows",
     "SparkRows",
     "complete_keys",
@@ -57,19 +55,22 @@ T = TypeVar("T")
 Batches = Iterator[pa.RecordBatch]
 
 
-class Rows(ABC):
-    """Some columns of a table, in no particular order.
+class Rows:
+    """Some columns of a table, in no particular order, which this process reads: ``read`` begins to read them anew in
+    each call. :class:`SparkRows` are read in the tasks of Spark.
 
     Functions are called with batches of :attr:`schema`, in any number, and may run in other processes: they and their
     results are pickled.
     """
 
-    schema: pa.Schema
+    def __init__(self, read: Callable[[], Batches], schema: pa.Schema) -> None:
+        self.schema = schema
+        self._read = read
 
-    @abstractmethod
     def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
         """``merge`` of the results of ``partial`` for all batches, in any order. Results are small; ``merge`` of no
         results is the result for no rows."""
+        return merge(_merged(self._read(), partial, merge))
 
     def totals(
         self,
@@ -84,11 +85,10 @@ class Rows(ABC):
 
         return self.fold(lambda batch: grouped([pa.table(columns(batch))], totals), merge)
 
-    @abstractmethod
     def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
         """The rows of ``schema`` that a function makes of each batch: more, fewer or as many."""
+        return Rows(lambda: map(function, self._read()), schema)
 
-    @abstractmethod
     def by_key(
         self,
         keys: Sequence[str],
@@ -103,7 +103,20 @@ class Rows(ABC):
         The function gets an iterator over batches and is called once for many keys; rows of one key may begin in one
         batch and continue in the next (see :func:`complete_keys`), so what it has to remember of a key is its own. With
         ``in_order`` the keys are ascending too, and the rows that the function makes keep that order.
+
+        More than :data:`_IN_MEMORY` bytes of rows are distributed by their key to temporary
+        files, of which one is in memory at a time; with ``in_order`` all rows are in memory.
         """
+        if in_order:
+            rows = self.sorted([*keys, *order])
+            return Rows(lambda: function(rows.batches()), schema)
+
+        def read() -> Batches:
+            for part in _distributed(self.batches(), keys, self.schema):
+                rows = Rows(part, self.schema).sorted([*keys, *order])
+                yield from function(rows.batches())
+
+        return Rows(read, schema)
 
     def in_parts(self, order: Sequence[str], size: int) -> tuple[Rows, int]:
         """The rows with a column ``part``, and the number of parts: consecutive ranges of the order of some columns,
@@ -135,38 +148,76 @@ class Rows(ABC):
 
         return self.by_key(keys, order, reduced, schema)
 
-    @abstractmethod
     def sorted(self, order: Sequence[str]) -> Rows:
-        """The rows in ascending order of some columns, null first."""
+        """The rows in ascending order of some columns, null first.
 
-    @abstractmethod
+        All rows are in memory meanwhile.
+        """
+
+        def read() -> Batches:
+            rows = self.table()
+            if len(rows):
+                rows = rows.take(_sorted(rows, [(name, "ascending") for name in order]))
+            return iter(rows.combine_chunks().to_batches(_BATCH))
+
+        return Rows(read, self.schema)
+
     def batches(self) -> Batches:
         """All rows, batch by batch, in this process."""
+        return (batch for batch in self._read() if batch.num_rows)
 
     def stream(self) -> Batches:
         """All rows, batch by batch, each as soon as it was made."""
         return self.batches()
 
-    @abstractmethod
     def write(self, folder: Path) -> None:
         """Writes the rows into a folder of Parquet files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(folder / "part-0.parquet", self.schema) as writer:
+            for batch in self.batches():
+                writer.write_batch(batch)
 
-    @abstractmethod
     def stored(self, folder: Path) -> Rows:
         """The rows, written into a folder of Parquet files, which is replaced, and read from there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self.write(folder)
+        (folder / "_SUCCESS").touch()  # as Spark does
+        file, schema = folder / "part-0.parquet", self.schema
+        return Rows(lambda: conform(pq.ParquetFile(file).iter_batches(_BATCH), schema), schema)
 
-    @abstractmethod
     def to_frame(self, spark: SparkSession) -> DataFrame:
-        """The rows as a DataFrame."""
+        """The rows as a DataFrame.
 
-    @abstractmethod
+        All rows are in memory meanwhile.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        rows = self.table()  # Spark cannot convert nested columns without rows
+        return spark.createDataFrame(rows if len(rows) else [], from_arrow_schema(self.schema))
+
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
         """The rows with a column ``name`` of ``other``, in which the values of the columns ``keys`` are unique: that of
-        the row with the same key; null where there is none."""
+        the row with the same key; null where there is none.
 
-    @abstractmethod
+        These columns of ``other`` are in memory meanwhile.
+        """
+        schema = self.schema.append(other.schema.field(name))
+
+        def read() -> Batches:
+            values = other.select([*keys, name]).table()
+            known = _combined(values, keys)
+            for batch in self._read():
+                at = pc.index_in(_combined(batch, keys), known, skip_nulls=True)
+                column = values[name].take(at).combine_chunks()
+                yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+        return Rows(read, schema)
+
     def union(self, other: Rows) -> Rows:
         """The rows, and those of ``other``, which have the same schema."""
+        if isinstance(other, SparkRows):
+            return other.union(self)
+        return Rows(lambda: chain(self.batches(), other.batches()), self.schema)
 
     def table(self) -> pa.Table:
         """All rows, in this process."""
@@ -203,100 +254,6 @@ class Rows(ABC):
 def _mask(predicate: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> pa.Array:
     mask = predicate(batch)
     return mask if isinstance(mask, pa.Array) else pa.array(mask)
-
-
-class LocalRows(Rows):
-    """Rows that this process reads: ``read`` begins to read them anew in each call."""
-
-    def __init__(self, read: Callable[[], Batches], schema: pa.Schema) -> None:
-        self.schema = schema
-        self._read = read
-
-    def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
-        """See :class:`Rows`."""
-        return merge(_merged(self._read(), partial, merge))
-
-    def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
-        """See :class:`Rows`."""
-        return LocalRows(lambda: map(function, self._read()), schema)
-
-    def by_key(
-        self,
-        keys: Sequence[str],
-        order: Sequence[str],
-        function: Callable[[Batches], Batches],
-        schema: pa.Schema,
-        in_order: bool = False,
-    ) -> Rows:
-        """See :class:`Rows`. More than :data:`_IN_MEMORY` bytes of rows are distributed by their key to temporary
-        files, of which one is in memory at a time; with ``in_order`` all rows are in memory."""
-        if in_order:
-            rows = self.sorted([*keys, *order])
-            return LocalRows(lambda: function(rows.batches()), schema)
-
-        def read() -> Batches:
-            for part in _distributed(self.batches(), keys, self.schema):
-                rows = LocalRows(part, self.schema).sorted([*keys, *order])
-                yield from function(rows.batches())
-
-        return LocalRows(read, schema)
-
-    def sorted(self, order: Sequence[str]) -> Rows:
-        """See :class:`Rows`. All rows are in memory meanwhile."""
-
-        def read() -> Batches:
-            rows = self.table()
-            if len(rows):
-                rows = rows.take(_sorted(rows, [(name, "ascending") for name in order]))
-            return iter(rows.combine_chunks().to_batches(_BATCH))
-
-        return LocalRows(read, self.schema)
-
-    def batches(self) -> Batches:
-        """See :class:`Rows`."""
-        return (batch for batch in self._read() if batch.num_rows)
-
-    def write(self, folder: Path) -> None:
-        """See :class:`Rows`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(folder / "part-0.parquet", self.schema) as writer:
-            for batch in self.batches():
-                writer.write_batch(batch)
-
-    def stored(self, folder: Path) -> Rows:
-        """See :class:`Rows`."""
-        shutil.rmtree(folder, ignore_errors=True)
-        self.write(folder)
-        (folder / "_SUCCESS").touch()  # as Spark does
-        file, schema = folder / "part-0.parquet", self.schema
-        return LocalRows(lambda: conform(pq.ParquetFile(file).iter_batches(_BATCH), schema), schema)
-
-    def to_frame(self, spark: SparkSession) -> DataFrame:
-        """See :class:`Rows`. All rows are in memory meanwhile."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        rows = self.table()  # Spark cannot convert nested columns without rows
-        return spark.createDataFrame(rows if len(rows) else [], from_arrow_schema(self.schema))
-
-    def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
-        """See :class:`Rows`. These columns of ``other`` are in memory meanwhile."""
-        schema = self.schema.append(other.schema.field(name))
-
-        def read() -> Batches:
-            values = other.select([*keys, name]).table()
-            known = _combined(values, keys)
-            for batch in self._read():
-                at = pc.index_in(_combined(batch, keys), known, skip_nulls=True)
-                column = values[name].take(at).combine_chunks()
-                yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
-
-        return LocalRows(read, schema)
-
-    def union(self, other: Rows) -> Rows:
-        """See :class:`Rows`."""
-        if isinstance(other, SparkRows):
-            return other.union(self)
-        return LocalRows(lambda: chain(self.batches(), other.batches()), self.schema)
 
 
 def _distributed(batches: Batches, keys: Sequence[str], schema: pa.Schema) -> Iterator[Callable[[], Batches]]:

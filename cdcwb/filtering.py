@@ -1,11 +1,15 @@
-"""The part of a capture that is shown: some tables, transactions, and a window of time."""
+"""The part of a capture that is shown: the rows for which conditions hold, and what is in a window of time.
+
+A condition is a filter (:mod:`cdcwb.filters`), which every table answers: by its own columns, or by those of another
+table whose rows name its transactions or records. The fields of a selection are such filters.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.dataset import Rows, SparkRows, schema_of
+from cdcwb.dataset import Rows, SparkRows, joined, schema_of
 from cdcwb.errors import OptionError
-from cdcwb.filters import KINDS, FilterError, any_of, columns_of, matching, needed_by, parse, value_kinds
+from cdcwb.filters import KINDS, Comparison, Filter, FilterError, columns_of, matching, needed_by, parse, value_kinds
 from cdcwb.formats.options import nearest
-from cdcwb.model import Outcome
 from cdcwb.tables import Part, Tables, only, rows_of
 
 if TYPE_CHECKING:
@@ -26,48 +29,41 @@ if TYPE_CHECKING:
     from cdcwb.formats.dissector import TableRequest
 
 __all__ = [
+    "COMPARED",
     "DATED",
     "NOT_LIMITED",
     "Condition",
     "FilteredTables",
-    "Filters",
+    "Limit",
+    "TimeWindow",
     "check_names",
     "condition_of",
-    "conditions",
     "dated",
+    "limits_of",
     "time_of",
 ]
 
 NOT_LIMITED: Final = ("text", "without_time")
 """The fields of a selection that tables are not limited by."""
 
-
-FILTERED_BY: Final = {
-    "events": ("schema_name", "table_name", "transaction_id", "changed_at"),
-    "changes": ("schema_name", "table_name", "transaction_id", "changed_at", "committed_at"),
-    "transactions": ("transaction_id", "tables", "began_at", "ended_at", "outcome"),
-    "table_versions": ("schema_name", "table_name"),
-    "problems": ("severity", "table", "transaction_id", "file", "offset"),
-    "detected": (),
+COMPARED: Final = {
+    "tables": ("table", "in"),
+    "operations": ("operation", "in"),
+    "outcomes": ("outcome", "in"),
+    "users": ("user", "in"),
+    "columns": ("changed_columns", "in"),
+    "transactions": ("transaction", "in"),
+    "position_from": ("position", ">="),
+    "position_to": ("position", "<="),
 }
-"""The columns by which the rows of each table are filtered."""
+"""How filters compare the fields of a selection, but times and text."""
 
+Other = Callable[[str, Sequence[str]], Rows]
+"""Gives some columns of another table of the capture."""
 
-@dataclass(frozen=True)
-class Filters:
-    """The tables (``schema.table``, or ``table``), the transactions and the times to which a capture is filtered; None:
-    all."""
-
-    tables: frozenset[str] | None = None
-    transactions: frozenset[str] | None = None
-    time_from: dt.datetime | None = None
-    time_to: dt.datetime | None = None
-    where: Condition | None = None
-
-    @property
-    def is_window(self) -> bool:
-        """Whether times are limited."""
-        return self.time_from is not None or self.time_to is not None
+_RECORD, _TRANSACTION = "_record", "_transaction"
+_LOCATION: Final = ("file", "offset")
+_ID: Final = ("transaction_id",)
 
 
 @dataclass(frozen=True)
@@ -83,44 +79,117 @@ class Condition:
         return self.columns <= columns_of(columns)
 
     def needed(self, table: str) -> list[str]:
-        """The columns of a table of the model that it reads there; none where the table lacks one."""
+        """The columns of a table of the model that it reads there."""
         names = model.TABLES[table].names
-        return needed_by(self.columns, names) if self.fits(names) else []
+        own = needed_by(self.columns, names) if self.fits(names) else []
+        links = [*_ID, *(("severity", "table", *_LOCATION) if table == "problems" else ())]
+        return [*own, *(name for name in links if name in names)]
+
+    def of(self, rows: Rows, other: Other) -> Rows:
+        """The rows for which it holds, of a table that has the columns of :meth:`needed`.
+
+        If the table lacks a column of the condition, another one decides: a table with transactions keeps the rows of
+        the transactions that have a row there, one without transactions is unchanged. Problems are also those of the
+        records of changes for which it holds; one without a table belongs to the tables of its transaction."""
+        names, is_problems = rows.schema.names, "severity" in rows.schema.names
+        of_tables = self.columns == {"table"}
+        if self.fits(names) and not (is_problems and of_tables):
+            return rows.where(self.mask)
+        if "transaction_id" not in names or (of_tables and not is_problems):  # typed rows are of one table
+            return rows
+        if self.fits(names):
+            rows = _marked(rows, self._matching("transactions", _ID, other), _ID, _TRANSACTION, is_unique=True)
+            return rows.where(self._holds_or_of_transaction).drop(_TRANSACTION)
+        rows = _marked(rows, self._matching(self._decided_by, _ID, other), _ID, _TRANSACTION)
+        if not is_problems or not self.fits(model.CHANGES.names):
+            return rows.where(lambda batch: pc.is_valid(batch[_TRANSACTION])).drop(_TRANSACTION)
+        return _either(_marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
+
+    def _matching(self, table: str, columns: Sequence[str], other: Other) -> Rows:
+        return other(table, [*dict.fromkeys([*columns, *self.needed(table)])]).where(self.mask)
+
+    def _holds_or_of_transaction(self, batch: pa.RecordBatch) -> pa.Array:
+        of_transaction = pc.and_(pc.is_null(batch["table"]), pc.is_valid(batch[_TRANSACTION]))
+        return pc.or_(pa.array(self.mask(batch)), of_transaction)
 
     @property
-    def decided_by(self) -> str | None:
-        """The table whose rows decide for tables that lack a column: changes have both images; None if no table has all
-        columns."""
+    def _decided_by(self) -> str:
+        """The table whose rows decide for tables that lack a column: changes have both images. Raises OptionError if no
+        table has all columns."""
         has_values = any(name.endswith(".") for name in self.columns)
-        names = ("changes", "events", "transactions") if has_values else ("events", "changes", "transactions")
-        return next((name for name in names if self.fits(model.TABLES[name].names)), None)
-
-    @property
-    def lacking(self) -> OptionError:
-        """The error where no table has all columns."""
+        for name in ("changes", "events", "transactions") if has_values else ("events", "changes", "transactions"):
+            if self.fits(model.TABLES[name].names):
+                return name
         names = " and ".join(sorted(name.rstrip(".") for name in self.columns))
-        return OptionError(f"where: no table has the columns {names} together; filter by one after the other")
+        raise OptionError(f"where: no table has the columns {names} together; filter by one after the other")
 
 
-_COMPARED: Final = {
-    "operations": ("operation", "=="),
-    "outcomes": ("outcome", "=="),
-    "users": ("user", "=="),
-    "columns": ("changed_columns", "=="),
-    "position_from": ("position", ">="),
-    "position_to": ("position", "<="),
+@dataclass(frozen=True)
+class TimeWindow:
+    """A window of time, from the first time (included) to the second (excluded): events and changes by their time,
+    transactions that are open in it, problems whose record or transaction is in it."""
+
+    time_from: dt.datetime | None = None
+    time_to: dt.datetime | None = None
+
+    def needed(self, table: str) -> Sequence[str]:
+        """The columns of a table of the model that it reads there."""
+        return _IN_WINDOW.get(table, ())
+
+    def of(self, rows: Rows, other: Other) -> Rows:
+        """The rows in the window, of a table that has the columns of :meth:`needed`."""
+        names = rows.schema.names
+        if "ended_at" in names:
+            return rows.where(self._is_open)
+        if "changed_at" in names:
+            return dated(rows, other).where(self._is_inside).drop(DATED)
+        if "severity" not in names:
+            return rows
+        inside = dated(other("events", [*_LOCATION, *_IN_WINDOW["events"]]), other).where(self._is_inside)
+        is_open = other("transactions", _IN_WINDOW["transactions"]).where(self._is_open)
+        rows = _marked(rows, inside, _LOCATION, _RECORD, is_unique=True)
+        return _either(_marked(rows, is_open, _ID, _TRANSACTION, is_unique=True))
+
+    def _is_inside(self, batch: pa.RecordBatch) -> pa.Array:
+        times = time_of(batch)
+        return self._between(times, times, pc.is_valid(times))
+
+    def _is_open(self, batch: pa.RecordBatch) -> pa.Array:
+        """Whether each transaction is open in the window, as far as its times are known: one that is open at the end of
+        the capture has no end; one with one time is open then."""
+        began, ended = batch["began_at"], batch["ended_at"]
+        endless = pc.and_(pc.is_null(ended), pc.fill_null(pc.equal(batch["outcome"], str(model.Outcome.OPEN)), False))
+        end = pc.if_else(endless, pa.scalar(_LAST, ended.type), pc.coalesce(ended, began))
+        return self._between(pc.coalesce(began, ended), end, pc.or_(pc.is_valid(began), pc.is_valid(ended)))
+
+    def _between(self, start: pa.Array, end: pa.Array, mask: pa.Array) -> pa.Array:
+        if self.time_from is not None:
+            mask = pc.and_(mask, pc.greater_equal(end, pa.scalar(self.time_from, end.type)))
+        if self.time_to is not None:
+            mask = pc.and_(mask, pc.less(start, pa.scalar(self.time_to, start.type)))
+        return pc.fill_null(mask, False)
+
+
+_LAST: Final = dt.datetime.max.replace(tzinfo=dt.UTC)
+_IN_WINDOW: Final = {
+    "events": ("transaction_id", "changed_at"),
+    "changes": ("transaction_id", "changed_at", "committed_at"),
+    "transactions": ("transaction_id", "began_at", "ended_at", "outcome"),
+    "problems": ("severity", "transaction_id", *_LOCATION),
 }
-"""How filters compare the fields of a selection that are not filters of their own."""
+
+Limit = Condition | TimeWindow
 
 
-def conditions(chosen: Mapping[str, Any]) -> list[Condition]:
-    """Conditions for the fields of a selection that are not filters of their own."""
-    made = []
-    for name, (column, sign) in _COMPARED.items():
-        if name in chosen:
-            values = [chosen[name]] if isinstance(chosen[name], str) else chosen[name]
-            made.append(Condition(frozenset({column}), partial(matching, any_of(column, sign, values))))
-    return made
+def limits_of(chosen: Mapping[str, Any]) -> list[Limit]:
+    """The conditions and the window for fields of a selection; fields of :data:`NOT_LIMITED` are ignored."""
+    limits: list[Limit] = []
+    for name, (column, sign) in COMPARED.items():
+        if (value := chosen.get(name)) is not None:
+            operand = value if isinstance(value, str) else tuple(value)
+            limits.append(_condition(Filter("", Comparison(column, sign, operand))))
+    times = chosen.get("time_from"), chosen.get("time_to")
+    return limits if times == (None, None) else [*limits, TimeWindow(*times)]
 
 
 def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
@@ -129,38 +198,39 @@ def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
     try:
         understood = parse(where)
         if understood is not None and understood.values:
-            known = value_kinds(versions().table().to_pylist())
-            understood = parse(where, KINDS | known)
+            understood = parse(where, KINDS | value_kinds(versions().table().to_pylist()))
     except FilterError as wrong:
         raise OptionError(f"where: {wrong}") from None
-    return None if understood is None else Condition(understood.names, partial(matching, understood))
+    return None if understood is None else _condition(understood)
 
+
+def _condition(understood: Filter) -> Condition:
+    return Condition(understood.names, partial(matching, understood))
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
 
 _MOST: Final = 10
 
 
-def check_names(capture: Any, tables: frozenset[str] | None, transactions: frozenset[str] | None) -> None:
+def check_names(capture: Any, tables: Collection[str], transactions: Collection[str]) -> None:
     """Raises OptionError for a table without a version and without events, which names the nearest match and all
     tables, and for a transaction that no event has, which names the ids that begin with it (``39`` for ``39@…``)."""
-    if tables:
-        known = _table_names(capture, "table_versions")
-        if not tables <= known | {name.rpartition(".")[2] for name in known}:
-            known |= _table_names(capture, "events")
-            plain = {name.rpartition(".")[2] for name in known}
-            for name in sorted(tables - known - plain):
-                shown = _some(sorted(known))
-                raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {shown}.")
+    known: set[str] = set()
+    unknown = {*tables}
+    for source in ("table_versions", "events"):
+        if unknown:
+            known |= capture.rows(source, ["schema_name", "table_name"]).fold(_labels, _union)
+            unknown = unknown - known - {name.rpartition(".")[2] for name in known}
+    for name in sorted(unknown):
+        raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {_some(known)}.")
     if transactions:
-        known = capture.rows("events", ["transaction_id"]).fold(partial(_ids_like, sorted(transactions)), _union)
-        for wrong in sorted(transactions - known):
-            meant = sorted(name for name in known if name.startswith(f"{wrong}@"))
+        ids = partial(_ids_like, {*transactions})
+        known = capture.rows("events", ["transaction_id"]).fold(ids, _union)
+        for name in sorted({*transactions} - known):
+            meant = [one for one in known if one.startswith(f"{name}@")]
             hint = f" Did you mean {_some(meant)}?" if meant else ""
-            raise OptionError(f"there is no transaction '{wrong}'.{hint}")
-
-
-def _table_names(capture: Any, table: str) -> set[str]:
-    names: set[str] = capture.rows(table, ["schema_name", "table_name"]).fold(_labels, _union)
-    return names
+            raise OptionError(f"there is no transaction '{name}'.{hint}")
 
 
 def _labels(batch: pa.RecordBatch) -> set[str]:
@@ -169,7 +239,7 @@ def _labels(batch: pa.RecordBatch) -> set[str]:
     return set(labels.unique().to_pylist())
 
 
-def _ids_like(wanted: list[str], batch: pa.RecordBatch) -> set[str]:
+def _ids_like(wanted: set[str], batch: pa.RecordBatch) -> set[str]:
     """The wanted ids that occur, and those that begin with one of them and ``@``."""
     ids = pc.drop_null(batch["transaction_id"].unique()).to_pylist()
     return {name for name in ids if name in wanted or name.partition("@")[0] in wanted}
@@ -179,20 +249,22 @@ def _union(parts: Sequence[set[str]]) -> set[str]:
     return set().union(*parts)
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
+def _some(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:_MOST]) + (" …" if len(names) > _MOST else "") or "none"
 
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 _OF_ROWS: Final = schema_of("changes", ("operation", "position", "transaction_id", "table_version"))
 """The columns of every table of typed rows that filters compare."""
 
 
 class FilteredTables(Part):
-    """The rows of the tables of a capture that match filters."""
+    """The rows of the tables of a capture that match some limits."""
 
-    def __init__(self, tables: Tables, filters: tuple[Filters, ...]) -> None:
+    def __init__(self, tables: Tables, limits: tuple[Limit, ...]) -> None:
         super().__init__(tables)
-        self.filters = filters
+        self.limits = limits
 
     def rows(self, table: str, columns: Sequence[str]) -> Rows | None:
         """See :meth:`cdcwb.tables.Live.rows`."""
@@ -204,24 +276,23 @@ class FilteredTables(Part):
         return self._matching(self.tables.spark_rows(table, self._needed(table, columns))).select(columns)
 
     def _needed(self, table: str, columns: Sequence[str]) -> list[str]:
-        by = (one.where.needed(table) for one in self.filters if one.where)
-        return [*dict.fromkeys(chain(columns, FILTERED_BY[table], *by))]
+        return [*dict.fromkeys(chain(columns, *(limit.needed(table) for limit in self.limits)))]
 
     def _matching(self, rows: Rows) -> Rows:
-        for filters in self.filters:
-            rows = _filtered(rows, filters, partial(rows_of, self.tables))
+        for limit in self.limits:
+            rows = limit.of(rows, partial(rows_of, self.tables))
         return rows
 
     def frame(self, table: str, images: bool = True, columns: Sequence[str] | None = None) -> DataFrame:
         """See :meth:`cdcwb.tables.Live.frame`; with images where a condition may compare them."""
         if table == "detected":
             return self.tables.frame(table, columns=columns)
-        images = images or any(filters.where is not None for filters in self.filters)
+        images = images or any(isinstance(limit, Condition) for limit in self.limits)
         rows = self.tables.frame(table, images)
         return only(self._matching_of(rows, schema_of(table, model.TABLES[table].names)), columns)
 
     def _matching_of(self, frame: DataFrame, schema: pa.Schema) -> DataFrame:
-        """The rows of a DataFrame that match the filters, which compare the columns of ``schema``."""
+        """The rows of a DataFrame that match, which the columns of ``schema`` decide."""
         return self._matching(SparkRows(frame, schema)).to_frame(frame.sparkSession).select(*frame.columns)
 
     def table(self, request: TableRequest) -> DataFrame:
@@ -229,95 +300,35 @@ class FilteredTables(Part):
         return self._matching_of(self.tables.table(request), _OF_ROWS)
 
 
-def _filtered(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
-    """The rows of a table that match the filters; they have at least the columns of :data:`FILTERED_BY`. ``other``
-    gives some columns of another table of the capture, which has the times of rows without one, and the transactions
-    for which a condition holds."""
-    if filters.tables is not None and "severity" in rows.schema.names:
-        of_tables = other("transactions", ["transaction_id", "tables"]).where(partial(_is_named_by, filters))
-        rows = rows.with_column_of(of_tables.map(_open_then, _OPEN_THEN), ["transaction_id"], _TRANSACTION)
-        rows = rows.where(partial(_is_of_tables, filters)).drop(_TRANSACTION)
-    elif filters.tables is not None or filters.transactions is not None:
-        rows = rows.where(partial(_is_named_by, filters))
-    if filters.is_window:
-        rows = _in_window(rows, filters, other)
-    return rows if filters.where is None else _where(rows, filters.where, other)
+def _marked(rows: Rows, others: Rows, keys: Sequence[str], name: str, is_unique: bool = False) -> Rows:
+    """The rows with a column ``name``: true where a row of ``others`` has the same ``keys``, else null. ``is_unique``:
+    no two rows of ``others`` have the same keys."""
+    schema = pa.schema([*map(others.schema.field, keys), (name, pa.bool_())])
+
+    def marked(batch: pa.RecordBatch) -> pa.RecordBatch:
+        unique = pa.table(batch).group_by([*keys]).aggregate([]).select([*keys])
+        return joined(unique.append_column(schema.field(name), pa.repeat(True, len(unique))).to_batches(), schema)
+
+    marks = others.where(lambda batch: batch[keys[0]].is_valid()).map(marked, schema)
+    return rows.with_column_of(marks if is_unique else marks.reduce_by_key(keys, [], marked), keys, name)
 
 
-def _is_named_by(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
-    masks = [pa.repeat(True, batch.num_rows)]
-    if filters.tables is not None:
-        masks.append(_of_tables(batch, filters.tables))
-    if filters.transactions is not None and "transaction_id" in batch.schema.names:
-        masks.append(pc.is_in(batch["transaction_id"], pa.array(sorted(filters.transactions), pa.string())))
-    return pc.fill_null(reduce(pc.and_, masks), False)
+def _either(rows: Rows) -> Rows:
+    is_marked = rows.where(lambda batch: pc.or_(pc.is_valid(batch[_RECORD]), pc.is_valid(batch[_TRANSACTION])))
+    return is_marked.drop(_RECORD).drop(_TRANSACTION)
 
 
-def _is_of_tables(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
-    """Whether each problem is one of the tables, or of no table but of a transaction that changes one of them."""
-    of_transaction = pc.and_(pc.is_null(batch["table"]), pc.is_valid(batch[_TRANSACTION]))
-    return pc.or_(_is_named_by(filters, batch), of_transaction)
-
-
-def _of_tables(batch: pa.RecordBatch, tables: Collection[str]) -> pa.Array:
-    names = batch.schema.names
-    if "table_name" in names:
-        label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
-        wanted = pa.array(sorted(tables), pa.string())
-        return pc.or_(pc.is_in(batch["table_name"], wanted), pc.is_in(label, wanted))
-    if "tables" in names:
-        lists = batch["tables"].to_pylist()
-        return pa.array([any(_is_named(label, tables) for label in named or ()) for named in lists], pa.bool_())
-    if "table" in names:
-        return pa.array(
-            [label is not None and _is_named(label, tables) for label in batch["table"].to_pylist()], pa.bool_()
-        )
-    return pa.repeat(True, batch.num_rows)
-
-
-def _is_named(label: str, tables: Collection[str]) -> bool:
-    """Whether a table label has one of the names."""
-    return label in tables or any(label.endswith(f".{name}") for name in tables)
-
-
-def _in_window(rows: Rows, filters: Filters, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
-    """The rows of a window: events and changes by their time, transactions that are open in it, problems whose record
-    or transaction is in it."""
-    names = rows.schema.names
-    if "ended_at" in names:
-        return rows.where(partial(_open_in, filters))
-    if "changed_at" in names:
-        return dated(rows, other).where(partial(_inside, filters)).drop(DATED)
-    if "severity" not in names:
-        return rows
-    events = other("events", ["file", "offset", "changed_at", "transaction_id"])
-    inside = dated(events, other).where(partial(_inside, filters)).map(_in_it, _IN_IT)
-    transactions = other("transactions", ["transaction_id", "began_at", "ended_at", "outcome"])
-    is_open = transactions.where(partial(_open_in, filters)).map(_open_then, _OPEN_THEN)
-    rows = rows.with_column_of(inside, ["file", "offset"], _RECORD)
-    rows = rows.with_column_of(is_open, ["transaction_id"], _TRANSACTION)
-    return rows.where(_is_either).drop(_RECORD).drop(_TRANSACTION)
-
+# --- times ------------------------------------------------------------------------------------------------------------
 
 DATED: Final = "_ended"
 """The column that :func:`dated` adds."""
 _ENDED: Final = pa.schema([("transaction_id", pa.string()), (DATED, model.TRANSACTIONS.field("ended_at").type)])
-_RECORD, _TRANSACTION = "_record", "_transaction"
-_LOCATION: Final = ["file", "offset"]
-_IN_IT: Final = pa.schema([("file", pa.string()), ("offset", pa.int64()), (_RECORD, pa.bool_())])
-_OPEN_THEN: Final = pa.schema([("transaction_id", pa.string()), (_TRANSACTION, pa.bool_())])
 
 
-def dated(rows: Rows, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
+def dated(rows: Rows, other: Other) -> Rows:
     """Events or changes with the end of their transaction, or its begin, in the column :data:`DATED`."""
     times = other("transactions", ["transaction_id", "began_at", "ended_at"])
     return rows.with_column_of(times.map(_ends, _ENDED), ["transaction_id"], DATED)
-
-
-def time_of(batch: pa.RecordBatch) -> pa.Array:
-    """The time of each row of :func:`dated`: its own, else that of its commit, else the end of its transaction, else
-    its begin; null if all are unknown."""
-    return pc.coalesce(*[batch[name] for name in ("changed_at", "committed_at", DATED) if name in batch.schema.names])
 
 
 def _ends(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -325,72 +336,7 @@ def _ends(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([batch["transaction_id"], ended], schema=_ENDED)
 
 
-def _in_it(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([batch["file"], batch["offset"], pa.repeat(True, batch.num_rows)], schema=_IN_IT)
-
-
-def _open_then(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([batch["transaction_id"], pa.repeat(True, batch.num_rows)], schema=_OPEN_THEN)
-
-
-def _is_either(batch: pa.RecordBatch) -> pa.Array:
-    return pc.or_(pc.is_valid(batch[_RECORD]), pc.is_valid(batch[_TRANSACTION]))
-
-
-def _inside(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
-    times = time_of(batch)
-    mask = pc.is_valid(times)
-    if filters.time_from is not None:
-        mask = pc.and_(mask, pc.greater_equal(times, pa.scalar(filters.time_from, times.type)))
-    if filters.time_to is not None:
-        mask = pc.and_(mask, pc.less(times, pa.scalar(filters.time_to, times.type)))
-    return pc.fill_null(mask, False)
-
-
-def _open_in(filters: Filters, batch: pa.RecordBatch) -> pa.Array:
-    """Whether each transaction is open in the window, as far as its times are known: one that is open at the end of the
-    capture has no end; one with one time is open then."""
-    began, ended = batch["began_at"], batch["ended_at"]
-    start, last = pc.coalesce(began, ended), pc.coalesce(ended, began)
-    mask = pc.is_valid(start)
-    if filters.time_from is not None:
-        endless = pc.and_(pc.is_null(ended), pc.equal(batch["outcome"], str(Outcome.OPEN)))
-        late = pc.greater_equal(last, pa.scalar(filters.time_from, last.type))
-        mask = pc.and_(mask, pc.or_kleene(endless, late))
-    if filters.time_to is not None:
-        mask = pc.and_(mask, pc.less(start, pa.scalar(filters.time_to, start.type)))
-    return pc.fill_null(mask, False)
-
-
-def _where(rows: Rows, condition: Condition, other: Callable[[str, Sequence[str]], Rows]) -> Rows:
-    """The rows for which a condition holds. If the table lacks a column of the condition, another one decides
-    (:attr:`Condition.decided_by`): a table with transactions keeps the rows of the transactions that have a row there,
-    one without transactions is unchanged. Problems are also those of the records of changes for which it holds."""
-    if condition.fits(rows.schema.names):
-        return rows.where(condition.mask)
-    table = condition.decided_by
-    if table is None:
-        raise condition.lacking
-    if "transaction_id" not in rows.schema.names:
-        return rows
-    decisive = other(table, [*dict.fromkeys(["transaction_id", *condition.needed(table)])]).where(condition.mask)
-    ids = decisive.map(_open_then, _OPEN_THEN).reduce_by_key(["transaction_id"], [], _first_of_each)
-    rows = rows.with_column_of(ids, ["transaction_id"], _TRANSACTION)
-    if "severity" not in rows.schema.names or not condition.fits(model.CHANGES.names):
-        return rows.where(_is_decided).drop(_TRANSACTION)
-    located = other("changes", [*dict.fromkeys([*_LOCATION, *condition.needed("changes")])]).where(condition.mask)
-    records = located.map(_in_it, _IN_IT).reduce_by_key(_LOCATION, [], _first_locations)
-    return rows.with_column_of(records, _LOCATION, _RECORD).where(_is_either).drop(_RECORD).drop(_TRANSACTION)
-
-
-def _first_locations(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.table(batch).group_by(_IN_IT.names).aggregate([]).select(_IN_IT.names).combine_chunks().to_batches()[0]
-
-
-def _first_of_each(batch: pa.RecordBatch) -> pa.RecordBatch:
-    ids = batch["transaction_id"].unique()
-    return pa.RecordBatch.from_arrays([ids, pa.repeat(True, len(ids))], schema=_OPEN_THEN)
-
-
-def _is_decided(batch: pa.RecordBatch) -> pa.Array:
-    return pc.is_valid(batch[_TRANSACTION])
+def time_of(batch: pa.RecordBatch) -> pa.Array:
+    """The time of each row of :func:`dated`: its own, else that of its commit, else the end of its transaction, else
+    its begin; null if all are unknown."""
+    return pc.coalesce(*[batch[name] for name in ("changed_at", "committed_at", DATED) if name in batch.schema.names])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb.dataset import joined
+from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.model import TABLES, WHOLE, Completeness
 from cdcwb.times import micros
@@ -31,12 +32,10 @@ _REQUIRED: Final = {
 _FIRST: Final = micros(dt.datetime.min.replace(tzinfo=dt.UTC))
 _LAST: Final = micros(dt.datetime.max.replace(tzinfo=dt.UTC))
 
-Rows = Iterator[pa.RecordBatch]
-
 
 def batches_of(
     file: pq.ParquetFile, columns: Sequence[str] | None = None, size: int = _BATCH, groups: Sequence[int] | None = None
-) -> Rows:
+) -> Batches:
     """The rows of a Parquet file (or of some row groups), or some columns of them, in batches of ``size`` rows. PyArrow
     before 20 fails for a file without row groups, which Spark writes for no rows."""
     if file.num_row_groups:
@@ -44,7 +43,7 @@ def batches_of(
         yield from file.iter_batches(size, row_groups=None if groups is None else list(groups), columns=names)
 
 
-def read_rows(path: Path, schema: pa.Schema, size: int = _BATCH, groups: Sequence[int] | None = None) -> Rows:
+def read_rows(path: Path, schema: pa.Schema, size: int = _BATCH, groups: Sequence[int] | None = None) -> Batches:
     """The rows of a Parquet file of a saved capture, or of some of its row groups, in batches of ``schema`` (fields of
     the model). A column that the file lacks is null.
 
@@ -125,22 +124,15 @@ def _kind(kind: pa.DataType) -> Any:
     return str(kind).removeprefix("large_")
 
 
-class Stored:
+class Stored(Rows):
     """Some columns of a table of the model (a name of :data:`cdcwb.model.TABLES`) in a folder of Parquet files, in no
     particular order. A column that the files lack is null. Types are those of the model (:func:`read_rows`)."""
 
     def __init__(self, folder: Path, table: str, columns: Sequence[str]) -> None:
         self._files = sorted(folder.glob("*.parquet"))
-        self.schema = pa.schema([TABLES[table].field(name).remove_metadata() for name in columns])
+        schema = schema_of(table, columns)
+        super().__init__(lambda: chain.from_iterable(read_rows(path, schema) for path in self._files), schema)
 
-    def __len__(self) -> int:
+    def count(self) -> int:
+        """The number of rows."""
         return sum(sum(group_sizes(path)) for path in self._files)
-
-    def batches(self) -> Rows:
-        """The rows, batch by batch."""
-        for path in self._files:
-            yield from read_rows(path, self.schema)
-
-    def batch(self) -> pa.RecordBatch:
-        """All rows in one table."""
-        return joined([*self.batches()], self.schema)

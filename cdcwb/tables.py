@@ -10,11 +10,11 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
-from cdcwb.dataset import LocalRows, Rows, SparkRows, needs_images, schema_of
+from cdcwb.dataset import Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
-from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, Plan, RowFormat, TableRequest
+from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, RowFormat, TableRequest
 from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import known
@@ -117,14 +117,14 @@ class Live(ReadingPlan, _InSession):
                 with naming(self._scratch):
                     small.write_table(table, part := Path(mkdtemp(dir=self._scratch)))
                     (part / table).rename(folder)
-            return LocalRows(Stored(folder, table, columns).batches, schema)
+            return Stored(folder, table, columns)
         if table == "events" and needs_images(table, columns):
-            return LocalRows(lambda: small.select_events(columns), schema)
+            return Rows(lambda: small.select_events(columns), schema)
         if table not in self._read_once:
             images = [False] if table in ("events", "changes") else []
             self._read_once[table] = list(getattr(small, table)(*images))
         batches = self._read_once[table]
-        return LocalRows(lambda: (batch.select(columns) for batch in batches), schema)
+        return Rows(lambda: (batch.select(columns) for batch in batches), schema)
 
     @cached_property
     def _read_once(self) -> dict[str, list[pa.RecordBatch]]:
@@ -147,16 +147,16 @@ class Live(ReadingPlan, _InSession):
         all_options = {"plan": self.text, "listing": self.listing, **options}
         return self.spark.read.format(source_name(self.format.name)).options(**all_options).load()
 
+    def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
+        options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}
+        return options if columns is None else {**options, "columns": ",".join(columns)}
+
     def events(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:
         """One row per wire record; without ``images`` these and raw are null. ``mode`` overrides the capture's.
         ``columns``: only these; the others are not passed to Spark, and not decoded if that saves work."""
         from cdcwb.spark.source import unpack
 
-        decoded = images and self.with_images
-        options = {"images": str(decoded).lower(), "mode": mode or self.mode}
-        if columns is not None:
-            options["columns"] = ",".join(columns)
-        return unpack(self._read(packed="true", **options), columns=columns)
+        return unpack(self._read(packed="true", **self._options(images, mode, columns)), columns=columns)
 
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
@@ -206,16 +206,14 @@ class Live(ReadingPlan, _InSession):
         """The changes that are assembled within splits."""
         from cdcwb.spark.source import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode, **more}
-        packed = self._read(part="changes", packed="true", keys=json.dumps(self.keys), **options)
-        return unpack(packed, rows=model.CHANGES)
+        options = {**self._options(images), "keys": json.dumps(self.keys), **more}
+        return unpack(self._read(part="changes", packed="true", **options), rows=model.CHANGES)
 
     def _changes_of_crossing(self, images: bool) -> DataFrame:
         """The changes that are assembled from the rows of several splits."""
         from cdcwb.spark.source import unpack
 
-        options = {"images": str(images and self.with_images).lower(), "mode": self.mode}
-        packed = self._read(part="elsewhere", packed="true", columns=",".join(OF_CHANGES), **options)
+        packed = self._read(part="elsewhere", packed="true", **self._options(images, columns=OF_CHANGES))
         halves = SparkRows(unpack(packed, columns=OF_CHANGES), schema_of("events", OF_CHANGES))
         join = partial(joined_halves, self.format, self.keys)
         keys, order = ("schema_name", "table_name", "position"), ("file_index", "offset")
@@ -261,8 +259,7 @@ class Live(ReadingPlan, _InSession):
         """A part of the splits, sent as batches (:mod:`cdcwb.spark.exchange`)."""
         from cdcwb.spark.exchange import groups_of
 
-        options = {"images": str(images).lower(), "mode": self.mode, "groups": str(groups_of(self.facts))}
-        return self._read(part=part, **options)
+        return self._read(part=part, **self._options(images), groups=str(groups_of(self.facts)))
 
     def detected(self) -> DataFrame:
         """One row per detected setting."""
@@ -289,18 +286,8 @@ class Live(ReadingPlan, _InSession):
 class LiveRows(Live):
     """The tables of a capture that is read from a DataFrame; ``name`` is the capture's name."""
 
-    def __init__(
-        self,
-        rows: RowsOf,
-        name: str,
-        fmt: RowFormat,
-        plan: Plan,
-        detected: list[dict[str, Any]],
-        images: bool,
-        mode: str,
-        keys: dict[str, list[str]],
-    ) -> None:
-        super().__init__(rows.frame.sparkSession, fmt, plan, detected, images, mode, keys)
+    def __init__(self, rows: RowsOf, name: str, *planned: Any) -> None:
+        super().__init__(rows.frame.sparkSession, *planned)
         self.source, self.name = rows, name
 
     small = None
@@ -353,7 +340,7 @@ class Saved(_InSession):
         :data:`MOST_IMAGES` with images."""
         stored = Stored(self.folder / table, table, columns)
         most = MOST_IMAGES if needs_images(table, columns) else MOST_ROWS
-        return LocalRows(stored.batches, stored.schema) if len(stored) <= most else None
+        return stored if stored.count() <= most else None
 
     def continuation(self) -> dict[str, Any]:
         """What appending files needs, or why they cannot be appended, as it was saved."""

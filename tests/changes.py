@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.dataset import LocalRows, Rows, SparkRows, schema_of
+from cdcwb.dataset import Rows, SparkRows, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +84,7 @@ class Tables:
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """See :meth:`cdcwb.Capture.rows`."""
         rows = self._tables[table].select(list(columns))
-        local = LocalRows(lambda: iter(rows.to_batches(2)), rows.schema)
+        local = Rows(lambda: iter(rows.to_batches(2)), rows.schema)
         return local if self.spark is None else SparkRows(local.to_frame(self.spark).repartition(3), rows.schema)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.dataset import LocalRows, Rows
+from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
@@ -154,9 +154,7 @@ class TableSnapshot:
         if (local := self._capture.local_rows(table, columns)) is not None:
             return local
         stored = Stored(self._store.folder / f"{table}.parquet", table, columns)
-        if len(stored) <= MOST_ROWS:
-            return LocalRows(stored.batches, stored.schema)
-        return self._kept[table].select(columns)
+        return stored if stored.count() <= MOST_ROWS else self._kept[table].select(columns)
 
 
 # --- tables that are read several times -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
-from cdcwb.filtering import Condition, Filters
+from cdcwb.filtering import Condition
 from cdcwb.formats.options import as_list, as_number, nearest
 from cdcwb.model import Outcome
 from cdcwb.words import duration, joined, plural, size, visible
@@ -123,7 +123,7 @@ def narrowed(page: Any, limits: TransactionFilter) -> Any:
     if not limits.limits:
         return page
     last = page.summary["last_time"]
-    part = page.part.matching(Filters(where=limits.condition(None if last is None else datetime.fromisoformat(last))))
+    part = page.part.matching(limits.condition(None if last is None else datetime.fromisoformat(last)))
     capture = TableSnapshot(part, page.asked.folder)
     summary = summarize(capture, unfiltered=False)  # type: ignore[arg-type]
     settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *limits.limits])

@@ -15,7 +15,7 @@ from cdcwb.analysis.images import Pairs, of_table
 from cdcwb.analysis.keys import FACTS, infer_keys, with_keys
 from cdcwb.dataset import joined, schema_of
 from cdcwb.explore.search import LOCATION
-from cdcwb.filters import mask_of_texts
+from cdcwb.filters import compared
 from cdcwb.index.columns import Bools
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import IndexedCapture
@@ -58,7 +58,7 @@ class FollowedRows:
         """See :class:`cdcwb.index.columns.Column`."""
         mask = np.zeros(self._index.records, np.bool_)
         for numbers, keys in self._tables.values():
-            mask[numbers if value is None else numbers[mask_of_texts(keys, sign, value)]] = True
+            mask[numbers if value is None else numbers[compared(keys, sign, value)]] = True
         return ~mask if value is None else mask
 
     def keys_of(self, table: str, row: int) -> list[str]:

@@ -23,7 +23,7 @@ from cdcwb.explore.records import Record, Records
 from cdcwb.explore.search import Search, compare
 from cdcwb.explore.terms import Term, clause, hint, image_of, term_of_field, term_of_value, values_of, with_clause
 from cdcwb.explore.views import COPIES, Change, change_of, record_view, row_view
-from cdcwb.filters import IMAGES, Filter, mask_of_texts, parse, quoted, value_kinds
+from cdcwb.filters import IMAGES, Filter, compared, parse, quoted, value_kinds
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Bools, Codes, Column
 from cdcwb.index.record_index import RecordIndex
@@ -174,7 +174,7 @@ class Explorer:
             search = Search(self.source, understood, self.columns)
             rows = search.rows()
         elif understood is not None:
-            rows = np.flatnonzero(understood.rows(partial(compare, self.columns)))
+            rows = np.flatnonzero(understood.mask(partial(compare, self.columns)))
         self.cancel()
         self.search, self.search_done = search, False
         self.took_ms = (time.perf_counter() - started) * 1000
@@ -444,6 +444,6 @@ class _Noted:
             matching = np.ones(len(rows), np.bool_)
             if value is not None:
                 notes = pa.array([str(b.get("note", "")) for b in rows.values()], pa.large_string())
-                matching = mask_of_texts(notes, sign, value)
+                matching = compared(notes, sign, value)
             mask[np.array(list(rows), np.int64)[matching]] = True
         return ~mask if value is None else mask

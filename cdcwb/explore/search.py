@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.filters import Comparison, Filter, holds
+from cdcwb.filters import TRUE, UNDECIDED, Comparison, Filter, holds
 from cdcwb.index.columns import Bools, Column
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS, Kind
-from cdcwb.times import micros
 
 __all__ = ["LOCATION", "Search", "compare"]
 
@@ -35,9 +34,7 @@ Ints = npt.NDArray[np.int64]
 
 def compare(columns: Mapping[str, Column], comparison: Comparison) -> Bools:
     """Whether a comparison with a header holds, for each record."""
-    value = comparison.value
-    value = micros(value) if columns[comparison.column].kind == "time" and value is not None else value
-    return columns[comparison.column].compare(comparison.sign, value)
+    return columns[comparison.column].compare(comparison.sign, comparison.value)
 
 
 class Search:
@@ -54,16 +51,11 @@ class Search:
         self._values = understood.values
         kinds = self._index.texts("kind")
         changes = kinds.rows_of(np.isin(kinds.texts.to_pylist(), _CHANGES))
-        nothing = np.zeros(self._index.records, np.bool_)
+        undecided = changes * UNDECIDED
         self._headers = {one: compare(columns, one) for one in {*understood.comparisons} if not one.is_value}
-
-        def known(comparison: Comparison) -> tuple[Bools, Bools]:
-            mask = self._headers.get(comparison)
-            return (changes, nothing) if mask is None else (mask, mask)
-
-        may, does = understood.bounds(known)
-        self._result = does.copy()
-        self._undecided = may & ~does
+        decided = understood.mask(lambda one: undecided if one.is_value else self._headers[one] * TRUE)
+        self._result = decided == TRUE
+        self._undecided = decided == UNDECIDED
         self.total = int(self._undecided.sum())
         self.searched = 0
         self.wrong: str | None = None
@@ -113,7 +105,7 @@ class Search:
     def _decide(self, rows: Ints, values: Sequence[Bools]) -> None:
         """Evaluates the filter for records whose values were compared."""
         known = dict(zip(self._values, values, strict=True))
-        self._result[rows] = self.understood.rows(lambda one: known[one] if one.is_value else self._headers[one][rows])
+        self._result[rows] = self.understood.mask(lambda one: known[one] if one.is_value else self._headers[one][rows])
         self._undecided[rows] = False
         self.searched = self.total - int(self._undecided.sum())
 

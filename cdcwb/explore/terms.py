@@ -12,23 +12,10 @@ import pyarrow as pa
 
 from cdcwb.explore.records import Record
 from cdcwb.explore.views import Change
-from cdcwb.filters import (
-    ANY,
-    IMAGES,
-    NO_TIME,
-    NUMBER,
-    Comparison,
-    Filter,
-    FilterError,
-    column_name,
-    parse,
-    quoted,
-    times,
-    value_name,
-)
+from cdcwb.filters import IMAGES, Comparison, Filter, FilterError, column_name, parse, quoted, value_name
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
-from cdcwb.index.columns import Codes, Column, Times
+from cdcwb.index.columns import Codes, Column
 from cdcwb.words import visible
 
 __all__ = [
@@ -77,7 +64,7 @@ def clause(column: str, value: Any, other: bool = False) -> str:
 
 
 def _clauses(line: str) -> tuple[tuple[str, Any], ...]:
-    understood = parse(line, ANY)
+    understood = parse(line, None)
     return () if understood is None else understood.clauses
 
 
@@ -205,9 +192,8 @@ def term_of_value(
     own = image_of(image, record, change)
     if name not in own:
         return None
-    literal = _literal(own[name], kinds.get(f"{image}.{name}", "any"))
     column = value_name(image, name, kinds)
-    return None if literal is None else (f"{column} == {literal}", f"{column} != {literal}")
+    return clause(column, own[name]), clause(column, own[name], True)
 
 
 def term_of_field(number: int, record: Record, columns: Mapping[str, Column], kinds: Mapping[str, str]) -> Term | None:
@@ -271,16 +257,3 @@ def _of_header(field: Field, row: int, columns: Mapping[str, Column]) -> tuple[s
     return next(
         ((name, field.value) for name in _ALIKE if name in columns and columns[name].value(row) == field.value), None
     )
-
-
-def _literal(value: str | None, kind: str) -> str | None:
-    """A value in the syntax of filters; None if it is not of the column's kind."""
-    if value is None:
-        return "null"
-    if kind == "number":
-        return value.strip() if re.fullmatch(NUMBER, value.strip()) else None
-    if kind == "time":
-        micros = times(pa.array([value]))
-        time: dt.datetime | None = None if micros[0] == NO_TIME else Times(micros).value(0)
-        return None if time is None else quoted(time.replace(tzinfo=None).isoformat())
-    return quoted(value)

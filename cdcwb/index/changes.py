@@ -1,9 +1,9 @@
 """The index of the changes and the transactions of a capture: headers, sets of changed columns, and what only images
 show, but no images: which columns they have, which of these are NULL, and changes of keys.
 
-changes         a row for each change in capture order: its record, times, and codes of texts
+numbers         a row for each change in capture order: its record, times, and codes of texts
 operation …     the texts of a column of codes
-sets            the sets of changed columns, by code
+set             the sets of changed columns, as texts
 keys            the keys before and after updates that changed them
 transactions    rows of cdcwb.model.TRANSACTIONS in the order of their first records
 """
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, narrow, of_columns
+from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, names_of, stored_columns
 from cdcwb.index.images import Pairs, as_flags
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
@@ -215,7 +215,7 @@ READ: Final = (
 )
 """The columns of changes that are indexed: headers, and what only images show."""
 
-_CODED: Final = ("operation", "outcome", "table", "mask", "source", "key", "columns", "nulls")
+_CODED: Final = ("operation", "outcome", "table", "mask", "source", "key", "columns", "nulls", "set")
 """The columns that are stored as codes."""
 
 KEYS: Final = ("old_key", "new_key")
@@ -226,7 +226,7 @@ _INTEGERS: Final = ("changed_at", "committed_at", "bytes", "other_file", "other_
 DESCRIBED: Final = pa.schema(
     [
         *(CHANGES.field(name).remove_metadata() for name in ("file_index", "offset", "transaction_id")),
-        *((name, pa.string()) for name in (*_CODED, "set", *KEYS)),
+        *((name, pa.string()) for name in (*_CODED, *KEYS)),
         *((name, pa.int64()) for name in _INTEGERS),
     ]
 )
@@ -267,23 +267,22 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
         total += len(batch)
         check_number(total)
         parts.append(_encoded(pa.Table.from_batches([batch]), names))
-    rows = pa.concat_tables(parts).unify_dictionaries()
-    headers = of_columns({name: rows[name].combine_chunks() for name in rows.column_names})
-    record = records.exactly(headers.numbers["file_index"], headers.numbers["offset"])
+    rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    locations = (rows[name].to_numpy() for name in ("file_index", "offset", "other_file", "other_offset"))
+    file_index, offset, other_file, other_offset = locations
+    record = records.exactly(file_index, offset)
+    half = _halves(record, records.exactly(other_file, other_offset), records)
     order = np.argsort(record, kind="stable")
-    numbers = {"record": record, "half": _halves(record, headers.numbers, records)}
-    numbers |= {name: headers.numbers[name] for name in (*_INTEGERS[:3], "transaction", *_CODED, "set")}
-    tables = {name: pa.table({"text": pa.array(texts, pa.large_string())}) for name, texts in headers.texts.items()}
-    tables["sets"] = pa.table({"columns": pa.array(headers.sets, pa.list_(pa.string()))})
-    tables["changes"] = pa.table({name: pa.array(narrow(values)[order]) for name, values in numbers.items()})
-    tables["keys"] = _at_changes(keys, order)
-    tables["transactions"] = transactions
+    ordered = rows.take(pa.array(order))
+    columns = {name: ordered[name] for name in (*_INTEGERS[:3], "transaction", *_CODED)}
+    tables = stored_columns({"record": pa.array(record[order]), "half": pa.array(half[order]), **columns})
+    tables |= {"keys": _at_changes(keys, order), "transactions": transactions}
     return _opened(records.store.write(_CHANGES, tables, {}), records)
 
 
 def _encoded(rows: pa.Table, transactions: pa.Array) -> pa.Table:
     number = pc.fill_null(pc.index_in(rows["transaction_id"], value_set=transactions, skip_nulls=True), -1)
-    columns = {name: rows[name].dictionary_encode() for name in (*_CODED, "set")}
+    columns = {name: rows[name].dictionary_encode() for name in _CODED}
     columns |= {name: rows[name] for name in ("file_index", "offset", *_INTEGERS)}
     return pa.table({**columns, "transaction": number})
 
@@ -335,10 +334,9 @@ def _other_records(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: parts.get(name, none).cast(pa.int64()).fill_null(-1) for name in _INTEGERS[3:]}
 
 
-def _halves(record: Ints, numbers: Mapping[str, npt.NDArray[Any]], records: RecordIndex) -> Ints:
+def _halves(record: Ints, other: Ints, records: RecordIndex) -> Ints:
     """The record of the other half of each change that is an update in two records; else -1."""
     kinds = records.texts("kind")
-    other = records.exactly(numbers["other_file"], numbers["other_offset"])
     is_half = np.isin(kinds.codes[other], [kinds.code_of(Kind.BEFORE), kinds.code_of(Kind.AFTER)])
     return np.where(is_half & (other >= 0) & (other != record) & (kinds.codes[other] >= 0), other, -1)
 
@@ -372,10 +370,10 @@ def open_changes(records: RecordIndex) -> Changes | None:
 def _opened(entry: Entry, records: RecordIndex) -> Changes:
     tables = entry.tables
     texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
-    sets = tables["sets"]["columns"].to_pylist()
+    sets = [*map(names_of, texts.pop("set"))]
     transactions = TransactionIndex(tables["transactions"])
     transactions.until = transactions.span[1] if transactions.span else NO_TIME
-    numbers = {name: tables["changes"][name].to_numpy() for name in tables["changes"].schema.names}
+    numbers = {name: tables["numbers"][name].to_numpy() for name in tables["numbers"].schema.names}
     for name in ("type", "version", "file"):
         of_records = records.texts(name)
         texts[name] = of_records.texts.to_pylist()

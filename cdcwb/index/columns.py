@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -12,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.filters import NO_TIME, mask_of_texts
+from cdcwb.filters import compared
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.times import time_of
+from cdcwb.times import micros, time_of
 
 __all__ = [
     "BETWEEN",
@@ -29,9 +28,9 @@ __all__ = [
     "header_columns",
     "headers_of",
     "names_of",
-    "narrow",
     "of_columns",
     "set_labels",
+    "stored_columns",
     "table_labels",
 ]
 
@@ -39,13 +38,8 @@ __all__ = [
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-_ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "==": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Represents null in columns of numbers and times."""
 
 
 class Column(Protocol):
@@ -62,7 +56,7 @@ class Column(Protocol):
 
     def compare(self, sign: str, value: Any) -> Bools:
         """Whether the comparison holds, for each row; ``sign`` is ==, <, <=, >, >=, contains or matches, ``value`` has
-        the column's kind; None only with ==."""
+        the column's kind (a time is aware); None only with ==."""
         ...
 
 
@@ -74,17 +68,18 @@ class Numbers:
     def __init__(self, values: npt.NDArray[Any]) -> None:
         self.values = values
 
-    def value(self, row: int) -> int | None:
+    @cached_property
+    def _array(self) -> pa.Array:
+        return pa.array(self.values, mask=self.values == NO_TIME)
+
+    def value(self, row: int) -> Any:
         """The number, or None."""
         number = int(self.values[row])
         return None if number == NO_TIME else number
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
-        if value is None:
-            return np.asarray(self.values == NO_TIME)
-        mask = np.asarray(_ORDER[sign](self.values, value))
-        return mask if sign in (">", ">=") else mask & (self.values != NO_TIME)
+        return compared(self._array, sign, value)
 
 
 class Times(Numbers):
@@ -94,12 +89,35 @@ class Times(Numbers):
 
     def value(self, row: int) -> Any:
         """The time in UTC, or None."""
-        micros = int(self.values[row])
-        return None if micros == NO_TIME else time_of(micros)
+        number = super().value(row)
+        return None if number is None else time_of(number)
+
+    def compare(self, sign: str, value: Any) -> Bools:
+        """See :class:`Column`."""
+        return super().compare(sign, None if value is None else micros(value))
 
 
-def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The numbers in the smallest type that has room for the next one, too."""
+def stored_columns(columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> dict[str, pa.Table]:
+    """The tables that the store keeps of columns: ``numbers``, in the smallest type that has room for the next one,
+    null as :data:`NO_TIME`, with codes, null as -1; and by name the texts of each column of codes or of texts."""
+    numbers, tables = {}, {}
+    for name, column in columns.items():
+        null = NO_TIME
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if isinstance(column, pa.DictionaryArray):
+            tables[name] = column.dictionary
+            column, null = column.indices, -1
+        if pa.types.is_integer(column.type):
+            filled = pc.fill_null(column.cast(pa.int64()), null) if column.null_count else column
+            numbers[name] = _narrow(filled.to_numpy(zero_copy_only=False))
+        else:
+            tables[name] = column
+    texts = {name: pa.table({"text": column.cast(pa.large_string())}) for name, column in tables.items()}
+    return {"numbers": pa.table(numbers), **texts}
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not len(values):
         return values
     kinds = (np.min_scalar_type(min(int(values.min()), -1)), np.min_scalar_type(-max(int(values.max()), 0) - 2))
@@ -121,7 +139,7 @@ class Texts:
 
     def compare(self, sign: str, value: Any) -> Bools:
         """See :class:`Column`."""
-        return mask_of_texts(self.values, sign, value)
+        return compared(self.values, sign, value)
 
 
 class Codes:
@@ -145,11 +163,11 @@ class Codes:
         """See :class:`Column`."""
         if value is None:
             return np.asarray(self.codes < 0)
-        return self.rows_of(mask_of_texts(self.texts, sign, value, self._short))
+        return self.rows_of(compared(self.texts, sign, value, self._short))
 
     def has(self, text: str) -> bool:
         """Whether a row may equal the text."""
-        return bool(mask_of_texts(self.texts, "==", text, self._short).any())
+        return bool(compared(self.texts, "==", text, self._short).any())
 
     def code_of(self, text: str) -> int:
         """The code of a text, -1 if unknown."""

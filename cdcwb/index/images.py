@@ -9,16 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.filters import as_flags
+
 __all__ = ["Pairs", "as_flags"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-def as_flags(mask: pa.Array) -> Bools:
-    """A mask for numpy; null is false."""
-    flags: Bools = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
-    return flags
 
 
 class Pairs:

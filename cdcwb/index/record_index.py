@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.filters import SHORT
-from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times, narrow
+from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times, stored_columns
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
 from cdcwb.stored import read_rows
@@ -105,24 +105,12 @@ def build_index(
     file, offset = events["file_index"].to_numpy(), events["offset"].to_numpy()
     later = (file[1:] > file[:-1]) | ((file[1:] == file[:-1]) & (offset[1:] >= offset[:-1]))
     events = events if later.all() else events.take(np.lexsort((offset, file)))
-    numbers: dict[str, npt.NDArray[Any]] = {}
-    texts: dict[str, pa.Array] = {}
-    for name in _NUMBERS:
-        numbers[name] = _narrow_numbers(events[name])
-    placed, codes = _placed(problems, numbers, about["files"])
-    for name, column in {**{name: events[source] for name, source in _CODES_OF.items()}, "problem": codes}.items():
-        coded = column.combine_chunks()
-        numbers[name] = _narrow_numbers(coded.indices, -1)
-        texts[name] = coded.dictionary.cast(_SEARCHED)
-    for name in _PLAIN:
-        column = events[name]
-        as_numbers = _as_numbers(column) if name in HEADERS else None
-        if as_numbers is not None:
-            numbers[name] = as_numbers
-        elif column.null_count < len(column):
-            texts[name] = column.combine_chunks()
-    tables = {name: pa.table({"text": column}) for name, column in texts.items()}
-    tables |= {"numbers": pa.table(numbers), "problems": placed, "versions": versions}
+    placed, codes = _placed(problems, events["file_index"].to_numpy(), events["offset"].to_numpy(), about["files"])
+    columns = {name: events[name] for name in _NUMBERS} | {name: events[of] for name, of in _CODES_OF.items()}
+    columns |= {"problem": codes}
+    columns |= {name: events[name] for name in _PLAIN if events[name].null_count < len(events)}
+    columns |= {name: _as_numbers(columns[name]) for name in HEADERS if name in columns}
+    tables = {**stored_columns(columns), "problems": placed, "versions": versions}
     return RecordIndex(store.write(_RECORDS, tables, about), store)
 
 
@@ -148,27 +136,21 @@ def _check(events: pa.Table, files: Sequence[Mapping[str, Any]]) -> None:
         raise CaptureError("a record is in a file that the capture does not have")
 
 
-def _narrow_numbers(column: pa.ChunkedArray | pa.Array, null: int = NO_TIME) -> npt.NDArray[Any]:
-    filled = pc.fill_null(column.cast(pa.int64()), null) if column.null_count else column
-    return narrow(filled.to_numpy())
-
-
-def _as_numbers(texts: pa.ChunkedArray) -> Ints | None:
-    """Texts as numbers, if all are integers with the same format and one is there."""
+def _as_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as numbers, if all are integers with the same format."""
     try:
         numbers = texts.cast(pa.int64())
     except pa.ArrowInvalid:
-        return None
-    same = pc.all(pc.fill_null(pc.equal(numbers.cast(_SEARCHED), texts), True)).as_py()
-    return pc.fill_null(numbers, NO_TIME).to_numpy() if same and texts.null_count < len(texts) else None
+        return texts
+    is_same = pc.all(pc.fill_null(pc.equal(numbers.cast(_SEARCHED), texts), True)).as_py()
+    return numbers if is_same else texts
 
 
 def _placed(
-    problems: pa.Table, numbers: Mapping[str, npt.NDArray[Any]], files: Sequence[Mapping[str, Any]]
+    problems: pa.Table, file: npt.NDArray[Any], offset: npt.NDArray[Any], files: Sequence[Mapping[str, Any]]
 ) -> tuple[pa.Table, pa.ChunkedArray]:
     """The problems with the record at their location; for each record the codes of its problems, as text."""
     index = {str(entry["file"]): int(entry["file_index"]) for entry in files}
-    file, offset = numbers["file_index"], numbers["offset"]
     starts = np.searchsorted(file, np.arange(int(file[-1]) + 2))
     rows = []
     of_problem = PROBLEM_ROWS.names[1:]

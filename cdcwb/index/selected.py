@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections import Counter, OrderedDict
-from collections.abc import Iterable
-from functools import reduce
-from operator import and_
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache, reduce
+from operator import and_, or_
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.filtering import COMPARED
+from cdcwb.filters import SHORT, compared
 from cdcwb.index.changes import Changes
-from cdcwb.index.columns import Bools, Ints, Texts
+from cdcwb.index.columns import NO_TIME, Bools, Codes, Column, Ints, Texts
+from cdcwb.index.images import as_flags
 from cdcwb.index.selection import Selection
 from cdcwb.times import micros
 
 __all__ = ["TIME", "Selected"]
 
 _KEPT: Final = 24  # fields and values whose masks are cached
+_LEAST, _MOST = np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max
 TIME: Final = ("time_from", "time_to", "without_time")
 
-_OWN: Final = {"outcomes": "outcome", "users": "user", "transactions": "transaction_id"}
-"""The fields that are columns of transactions, too."""
+_OF_TRANSACTIONS: Final = {"outcomes", "users", "transactions"}
+"""The fields that transactions themselves have, too."""
 
-_FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome"}
+_FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome", "users": "user"}
+_SEARCHED: Final = ("table", "user", "changed_columns", "transaction", "position")
 
 
 class Selected:
@@ -37,7 +41,27 @@ class Selected:
     def __init__(self, changes: Changes, selection: Selection) -> None:
         self.changes = changes
         self.selection = selection
-        self._fits: OrderedDict[Any, Bools] = OrderedDict()
+        self._remembered = lru_cache(maxsize=_KEPT)(self._fit)
+
+    @cached_property
+    def _columns(self) -> dict[str, Codes]:
+        """The columns of changes that filters compare."""
+        changes, transactions = self.changes, self.changes.transactions
+        texts = {name: pa.array(changes.texts[name], pa.string()) for name in ("table", "operation", "outcome")}
+        return {
+            **{name: Codes(changes.codes[name], known, SHORT.get(name, "")) for name, known in texts.items()},
+            "user": Codes(changes.users, pa.array(transactions.texts["user"], pa.string())),
+            "changed_columns": Codes(changes.set, pa.array(changes.sets, pa.list_(pa.string()))),
+            "transaction": Codes(changes.transaction, transactions.rows["transaction_id"]),
+        }
+
+    @cached_property
+    def _of_transactions(self) -> dict[str, Column]:
+        transactions = self.changes.transactions
+        return {
+            **{name: Codes(codes, pa.array(transactions.texts[name])) for name, codes in transactions.codes.items()},
+            "transaction": Texts(transactions.rows["transaction_id"]),
+        }
 
     def mask(self, skip: Iterable[str] = ()) -> Bools:
         """The mask of selected changes; the fields ``skip`` are ignored."""
@@ -54,46 +78,32 @@ class Selected:
         are included."""
         transactions = self.changes.transactions
         chosen = self.selection.chosen(skip)
-        fits = self._in_range(chosen)
+        first, end = _range(chosen)
+        fits = np.ones(len(transactions), np.bool_)
+        if (first, end) != (_LEAST, _MOST):
+            without_time = ~transactions.has_time if chosen.get("without_time") else False
+            fits = transactions.open_in(first, end) | without_time
         if others := chosen.keys() - {*TIME}:
             numbers = self.changes.transaction[self.mask([*skip, *TIME])]
             has_change = np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
-            fits &= has_change | self._fit_themselves(chosen) if others <= {*_OWN} else has_change
+            fits &= has_change | self._fit_themselves(chosen) if others <= _OF_TRANSACTIONS else has_change
         return np.flatnonzero(fits)
 
-    def _fit_themselves(self, chosen: dict[str, Any]) -> Bools:
+    def _fit_themselves(self, chosen: Mapping[str, Any]) -> Bools:
         """Whether the fields that are those of a transaction itself fit each, also one without changes."""
-        transactions = self.changes.transactions
-        fits = np.ones(len(transactions), np.bool_)
-        for name, column in _OWN.items():
-            if name in chosen and column in transactions.codes:
-                fits &= transactions.are(column, *chosen[name])
-            elif name in chosen:
-                ids = pa.array(chosen[name], pa.string())
-                fits &= np.asarray(pc.is_in(transactions.rows[column].cast(pa.string()), ids))
+        fits = np.ones(len(self.changes.transactions), np.bool_)
+        for name in _OF_TRANSACTIONS & chosen.keys():
+            column, sign = COMPARED[name]
+            fits &= self._of_transactions[column].compare(sign, chosen[name])
         return fits
-
-    def _in_range(self, chosen: dict[str, Any]) -> Bools:
-        """Whether each transaction is open at a selected time."""
-        transactions = self.changes.transactions
-        first, end = chosen.get("time_from"), chosen.get("time_to")
-        if first is None and end is None:
-            return np.ones(len(transactions), np.bool_)
-        limits = np.iinfo(np.int64)
-        fits = transactions.open_in(
-            limits.min if first is None else micros(first), limits.max if end is None else micros(end)
-        )
-        return fits | ~transactions.has_time if chosen.get("without_time") else fits
 
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """The values of a field, and the number of selected changes with each, most first; the selection of the field
         itself is ignored. Fields: tables, operations, outcomes, users, columns."""
-        changes, users = self.changes, self.changes.transactions.texts["user"]
-        fields = {name: (changes.codes[column], changes.texts[column]) for name, column in _FACETS.items()}
-        counts_of = {}
-        for name, (codes, texts) in (fields | {"users": (changes.users, users)}).items():
-            mask = self.mask([name]) & (codes >= 0)
-            numbers = np.bincount(codes[mask], minlength=len(texts)).tolist()
+        changes, counts_of = self.changes, {}
+        for name, column in _FACETS.items():
+            codes, texts = self._columns[column].codes, self._columns[column].texts.to_pylist()
+            numbers = np.bincount(codes[self.mask([name]) & (codes >= 0)], minlength=len(texts)).tolist()
             counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda item: (-item[1], item[0]))
         mask = self.mask(["columns"]) & (changes.set >= 0)
         times = np.bincount(changes.set[mask], minlength=len(changes.sets))
@@ -108,100 +118,47 @@ class Selected:
         """The problems of selected transactions and records; if everything is selected, all problems. A record is
         selected if it is that of a selected change, or has a selected time and table. Rows of the index: row, severity,
         code, sentence …"""
-        index, changes = self.changes.record_index, self.changes
-        rows: list[dict[str, Any]] = index.problem_list
-        if not self.selection.chosen():
+        records, chosen = self.changes.record_index, self.selection.chosen()
+        rows: list[dict[str, Any]] = records.problem_list
+        if not chosen or not rows:
             return rows
-        mask = self.mask()
-        ids = changes.transactions.rows["transaction_id"].take(pa.array(self.transactions())).to_pylist()
-        known = set(ids)
-        records = changes.record[mask]
-        at = np.searchsorted(records, [p["row"] for p in rows])
-        present = [int(i) < len(records) and records[i] == p["row"] for i, p in zip(at, rows, strict=True)]
-        return [
-            p
-            for p, is_there in zip(rows, present, strict=True)
-            if is_there or (p["transaction_id"] in known and self._is_of_tables(p)) or self._fits_itself(p)
-        ]
-
-    def _is_of_tables(self, problem: dict[str, Any]) -> bool:
-        """Whether a problem is about a selected table, or about none."""
-        table, tables = problem["table"], self.selection.tables
-        return table is None or not tables or table in tables or any(table.endswith(f".{name}") for name in tables)
-
-    def _fits_itself(self, problem: dict[str, Any]) -> bool:
-        """Whether a problem is about a selected table and a record with a selected time."""
-        chosen = self.selection.chosen()
-        if not chosen.keys() <= {*TIME, "tables"}:  # the others are those of changes
-            return False
-        if "tables" in chosen and (problem["table"] is None or not self._is_of_tables(problem)):
-            return False
-        first, last = chosen.get("time_from"), chosen.get("time_to")
-        if not (first or last):
-            return True
-        time = None if problem["row"] < 0 else self.changes.record_index.row(problem["row"], ["time"])["time"]
-        return time is not None and (first is None or time >= first) and (last is None or time < last)
-
-    def _remembered(self, name: str, value: Any) -> Bools:
-        if (name, value) not in self._fits:
-            self._fits[name, value] = self._fit(name, value)
-            while len(self._fits) > _KEPT:
-                self._fits.popitem(last=False)
-        self._fits.move_to_end((name, value))
-        return self._fits[name, value]
+        row = np.array([problem["row"] for problem in rows])
+        ids, tables = (pa.array([p[name] for p in rows], pa.string()) for name in ("transaction_id", "table"))
+        of_changes = np.append(self.changes.record[self.mask()], _MOST)
+        fits = of_changes[np.searchsorted(of_changes, row)] == row
+        is_named = compared(tables, "in", chosen["tables"], SHORT["table"]) if "tables" in chosen else True
+        known = self.changes.transactions.rows["transaction_id"].take(pa.array(self.transactions()))
+        fits |= as_flags(pc.is_in(ids, known)) & (is_named | as_flags(tables.is_null()))
+        if chosen.keys() <= {*TIME, "tables"}:  # the others are those of changes
+            first, end = _range(chosen)
+            at = np.append(records.columns["time"].values, NO_TIME)[row]  # type: ignore[attr-defined]
+            fits |= is_named & ((at >= first) & (at < end) if (first, end) != (_LEAST, _MOST) else True)
+        return [problem for problem, is_selected in zip(rows, fits.tolist(), strict=True) if is_selected]
 
     def _fit(self, name: str, value: Any) -> Bools:
-        changes = self.changes
+        """Whether a field with a value fits each change."""
         if name == "time":
-            return self._in_time(*value)
-        if name == "tables":
-            names = changes.texts["table"]
-            chosen = [text in value or text.partition(".")[2] in value for text in names]
-            return _of_codes(changes.codes["table"], chosen)
-        if name in ("operations", "outcomes"):
-            field = name[:-1]
-            return _of_codes(changes.codes[field], [text in value for text in changes.texts[field]])
-        if name == "users":
-            return _of_codes(changes.users, [text in value for text in changes.transactions.texts["user"]])
-        if name == "columns":
-            return _of_codes(changes.set, [not set(value).isdisjoint(members) for members in changes.sets])
-        if name == "transactions":
-            ids = changes.transactions.rows["transaction_id"]
-            return _of_codes(changes.transaction, pc.is_in(ids, pa.array(value, ids.type)).to_pylist())
+            first, end = _range({"time_from": value[0], "time_to": value[1]})
+            at, timed = self.changes.at, self.changes.timed
+            fits = at < end if first == _LEAST else at >= first if end == _MOST else (at >= first) & (at < end)
+            return fits | ~timed if value[2] else fits & timed
         if name == "text":
-            return self._with_text(value)
-        positions = changes.record_index.columns.get("position")
-        if positions is None:
-            return np.zeros(len(changes), np.bool_)
-        return self._of_records(positions.compare(">=" if name == "position_from" else "<=", value))
+            pattern = f"(?i){re.escape(value)}"
+            return reduce(or_, (self._compared(column, "matches", pattern) for column in _SEARCHED))
+        return self._compared(*COMPARED[name], value)
 
-    def _of_records(self, records: Bools) -> Bools:
-        """Whether the record of each change is among some records; a change without a record never is."""
-        mask: Bools = np.append(records, False)[self.changes.record]  # -1 selects the last
-        return mask
-
-    def _in_time(self, first: dt.datetime | None, last: dt.datetime | None, without_time: bool) -> Bools:
-        at = self.changes.at
-        fits = np.ones(len(at), np.bool_) if last is None else at < micros(last)
-        if first is not None:
-            fits &= at >= micros(first)
-        return fits | ~self.changes.timed if without_time else fits & self.changes.timed
-
-    def _with_text(self, text: str) -> Bools:
-        changes, low = self.changes, text.lower()
-        mask = _of_codes(changes.codes["table"], [low in table.lower() for table in changes.texts["table"]])
-        mask |= _of_codes(changes.users, [low in user.lower() for user in changes.transactions.texts["user"]])
-        mask |= _of_codes(changes.set, [any(low in name.lower() for name in names) for names in changes.sets])
-        ids = changes.transactions.rows["transaction_id"]
-        mask |= _of_codes(changes.transaction, pc.match_substring(ids, low, ignore_case=True).to_pylist())
-        positions = changes.record_index.columns.get("position")
-        if isinstance(positions, Texts):
-            matches = pc.match_substring(positions.values, low, ignore_case=True).fill_null(False)
-            mask |= self._of_records(matches.to_numpy(zero_copy_only=False))
-        return mask
+    def _compared(self, column: str, sign: str, value: Any) -> Bools:
+        """Whether a comparison with a column holds for each change. The position is that of its record; a change
+        without a record has none."""
+        if column != "position":
+            return self._columns[column].compare(sign, value)
+        positions = self.changes.record_index.columns.get(column)
+        if not isinstance(positions, Texts):
+            return np.zeros(len(self.changes), np.bool_)
+        return np.append(positions.compare(sign, value), False)[self.changes.record]  # -1 selects the last
 
 
-def _of_codes(codes: npt.NDArray[Any], chosen: list[bool]) -> Bools:
-    """The rows whose code is selected; -1 never is."""
-    table = np.array([*chosen, False], np.bool_)
-    return np.asarray(table[codes])
+def _range(chosen: Mapping[str, Any]) -> tuple[int, int]:
+    """The selected times, from the first until before the second, in microseconds since 1970 UTC."""
+    first, end = chosen.get("time_from"), chosen.get("time_to")
+    return _LEAST if first is None else micros(first), _MOST if end is None else micros(end)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cdcwb.dataset import Batches, LocalRows, Rows, schema_of
+from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.index.changes import EVERY, KEYS, Changes
 from cdcwb.index.columns import NO_TIME, Bools, Headers
 from cdcwb.index.selected import Selected
@@ -114,8 +114,8 @@ class SelectedCapture:
         return (changes.record[at] == records) & (records >= 0) & self.mask[at] if len(changes) else records > 0
 
 
-def _local(batch: pa.RecordBatch) -> LocalRows:
-    return LocalRows(lambda: iter([batch]), batch.schema)
+def _local(batch: pa.RecordBatch) -> Rows:
+    return Rows(lambda: iter([batch]), batch.schema)
 
 
 class SelectedHeaders(Headers):
@@ -168,27 +168,19 @@ def _codes(codes: npt.NDArray[Any]) -> pa.Array:
     return pa.array(codes, mask=codes < 0)
 
 
-class _Taken(Mapping[str, Any]):
-    """Columns at some rows, each taken when it is first used."""
+class _Taken(dict[str, npt.NDArray[Any]]):
+    """Columns at some rows (None: all), each taken when it is first used."""
 
     def __init__(self, columns: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[Any] | None) -> None:
         self._columns, self._rows = columns, rows
-        self._taken: dict[str, npt.NDArray[Any]] = {}
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        if name not in self._taken:
-            column = self._columns[name]
-            self._taken[name] = column if self._rows is None else column[self._rows]
-        return self._taken[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
+    def __missing__(self, name: str) -> npt.NDArray[Any]:
+        column = self._columns[name]
+        self[name] = column if self._rows is None else column[self._rows]
+        return self[name]
 
 
-class HeaderRows(LocalRows):
+class HeaderRows(Rows):
     """Columns of selected changes; functions over headers use those of the index as they are. ``every`` gives the same
     rows with images, which only columns that headers do not have need."""
 

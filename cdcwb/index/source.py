@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb.dataset import LocalRows, Rows, SparkRows, conform
+from cdcwb.dataset import Rows, SparkRows, conform
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
@@ -88,8 +88,7 @@ class IndexedCapture:
         """Some columns of the changes. Saved ones, and those of a small capture, are read in this process."""
         if self._saved is None:
             return self.capture.rows("changes", columns)
-        stored = Stored(self._saved / "changes", "changes", columns)
-        return LocalRows(stored.batches, stored.schema)
+        return Stored(self._saved / "changes", "changes", columns)
 
     @cached_property
     def changes(self) -> Changes:
@@ -100,7 +99,7 @@ class IndexedCapture:
             return changes
         if self._saved is not None:
             stored = Stored(self._saved / "changes", "changes", READ)
-            check_number(len(stored))
+            check_number(stored.count())
             with _of_tables(self._saved):
                 transactions = _table(self._saved, "transactions")
                 return build_changes(map(described, stored.batches()), transactions, self.index)
@@ -130,12 +129,10 @@ def source_of(capture: Capture) -> IndexedCapture:
     """The index of an open capture. That of a part of a capture, or of a table of rows, is temporary."""
     if capture.saved_in is not None:
         return _of_saved(capture.saved_in, None, {})
-    files = capture.origin
-    if files is None:
+    origin = capture.origin
+    if origin is None:
         return _of_events(capture, None, {})
-    store = Store(_origin(files.files, files.format, files.options))
-    index = open_index(store) or _build_records(store, capture)
-    return IndexedCapture(index, None, files.options, [], lambda: capture)
+    return _of_files(origin.files, origin.format, None, origin.options, lambda: capture)
 
 
 def open_source(
@@ -158,7 +155,7 @@ def open_source(
     options = without_login(options)
     if (saved := saved_at(path)) is not None:
         return _of_saved(saved, home, options)
-    return _of_files(path, format, home, options)
+    return _of_files(list_files(path), format, home, options, cache(lambda: cdcwb.load(path, format, **options)))
 
 
 def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
@@ -194,7 +191,7 @@ def _of_tables(folder: Path) -> Iterator[None]:
 
 def _table(folder: Path, name: str) -> pa.Table:
     """A small table of a saved capture. Raises CaptureError."""
-    return pa.Table.from_batches([Stored(folder / name, name, TABLES[name].names).batch()])
+    return Stored(folder / name, name, TABLES[name].names).table()
 
 
 def _overridden(format: str, detected: pa.Table) -> dict[str, str]:
@@ -205,15 +202,10 @@ def _overridden(format: str, detected: pa.Table) -> dict[str, str]:
     return {row["setting"]: row["value"] for row in rows if row["setting"] in known and "://" not in row["value"]}
 
 
-def _of_files(path: Paths, format: str, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
-    import cdcwb
-
-    @cache
-    def capture() -> Capture:
-        return cdcwb.load(path, format, **options)
-
-    paths = list_files(path)
-    store = Store(_origin(paths, format, options))
+def _of_files(
+    files: Sequence[str], format: str, home: Path | None, options: Mapping[str, Any], capture: Callable[[], Capture]
+) -> IndexedCapture:
+    store = Store(_origin(files, format, options))
     index = open_index(store) or _build_records(store, capture())
     return IndexedCapture(index, home, options, [], capture)
 

@@ -21,7 +21,7 @@ import pytest
 
 from cdcwb import model
 from cdcwb.analysis.export import export, write_stream
-from cdcwb.dataset import LocalRows, Rows, SparkRows, schema_of
+from cdcwb.dataset import Rows, SparkRows, schema_of
 from cdcwb.errors import OptionError
 from tests.limits import run
 
@@ -68,7 +68,7 @@ class MadeUp:
         schema = schema_of(view, columns)
         table = pa.Table.from_pylist(self.tables[view], schema=model.TABLES[view]).select(list(columns)).cast(schema)
         if self.spark is None:
-            return LocalRows(lambda: reversed(table.to_batches(2)), schema)
+            return Rows(lambda: reversed(table.to_batches(2)), schema)
         return SparkRows(self.spark.createDataFrame(table).repartition(7), schema)  # no order is kept by chance
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.dataset import LocalRows, total
+from cdcwb.dataset import Rows, total
 from cdcwb.errors import OptionError
 from tests.spark.tables import truth_table
 
@@ -173,7 +173,7 @@ def test_a_filter_gives_the_same_rows_in_this_process_and_in_spark(capture: Capt
     counts: list[int] = []
     for name, column in columns.items():
         here = part.rows(name, [column])
-        assert isinstance(here, LocalRows) or name == "events"
+        assert isinstance(here, Rows) or name == "events"
         frame = getattr(part, name).select(column)
         found = here.table()[column].to_pylist()
         assert sorted(found, key=str) == sorted((row[0] for row in frame.collect()), key=str)

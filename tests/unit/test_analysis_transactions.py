@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cdcwb.analysis import concurrency
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import added
-from cdcwb.dataset import LocalRows
+from cdcwb.dataset import Rows
 from cdcwb.index.changes import TransactionIndex
 from cdcwb.model import TRANSACTIONS, Completeness
 from cdcwb.times import micros, time_of
@@ -173,7 +173,7 @@ def test_as_many_are_open_as_at_any_begin(rows: list[Row], how: random.Random, p
     whole = TransactionIndex(pa.RecordBatch.from_pylist(rows, TRANSACTIONS))
     start, end = whole.span or (0, 0)
     width = max(1, -(-(end - start + 1) // pieces))
-    local = LocalRows(lambda: iter(cut(rows, how)), TRANSACTIONS)
+    local = Rows(lambda: iter(cut(rows, how)), TRANSACTIONS)
     capture = SimpleNamespace(rows=lambda _table, columns: local.select(columns))
     ends = [None if whole.span is None else time_of(time) for time in whole.span or (0, 0)]
     found = concurrency.over_time(capture, *ends, pieces=pieces)

@@ -32,7 +32,7 @@ KINDS = {name: column.kind for name, column in COLUMNS.items()} | dict.fromkeys(
 def rows(line: str) -> list[int]:
     found = parse(line, KINDS)
     assert found is not None
-    return np.flatnonzero(found.rows(partial(compare, COLUMNS))).tolist()
+    return np.flatnonzero(found.mask(partial(compare, COLUMNS))).tolist()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_any_line_is_understood_or_refused_and_nothing_else(line: str) -> None:
     try:
         found = parse(line, KINDS)
         if found is not None:
-            found.rows(partial(compare, COLUMNS))
+            found.mask(partial(compare, COLUMNS))
     except FilterError as wrong:
         places.append(wrong.place)
     assert all(0 <= place <= len(line) for place in places)
@@ -135,7 +135,7 @@ def test_any_text_can_be_looked_for(text: str) -> None:
     column = Codes(np.array([0, 1], np.int8), pa.array([text, text + "x"], pa.large_string()))
     found = parse(f"name == {quoted(text)}", {"name": "text"})
     assert found is not None
-    assert found.rows(partial(compare, {"name": column})).tolist() == [True, False]
+    assert found.mask(partial(compare, {"name": column})).tolist() == [True, False]
     assert not set("\n\r\t") & set(quoted(text))
 
 

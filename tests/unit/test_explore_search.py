@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cdcwb.dataset import LocalRows, Rows
+from cdcwb.dataset import Rows
 from cdcwb.explore.model import Explorer
-from cdcwb.filters import FilterError, holds, kind_of_type, parse, value_name
-from cdcwb.formats import choose, list_files
-from cdcwb.formats.dissector import TableRequest
+from cdcwb.filters import FilterError, holds, parse, value_name
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS
 from tests.explore_captures import DATA, saved
@@ -206,25 +204,12 @@ def test_the_files_give_what_the_saved_changes_give(name: str, made: dict[str, P
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_value_has_a_column_of_a_kind_that_its_type_allows(name: str, made: dict[str, Path]) -> None:
+def test_every_value_has_a_column(name: str, made: dict[str, Path]) -> None:
     explorer = Explorer.open(made[name])
     for _, one in changes(made[name]):
         for image in ("before", "after", "key"):
             # the event log has keys that are spelled otherwise than the columns
             assert {f"{image}.{column}".lower() for column in one[image]} <= explorer.kinds.keys()
-    files = list_files(DATA / name)
-    fmt, _ = choose(files, "auto", {})
-    plan = fmt.plan(files, {}, lambda work, tasks: [work(task) for task in tasks])
-    for version in fmt.table_versions(plan).to_pylist():
-        label = ".".join(filter(None, (version["schema_name"], version["table_name"])))
-        types = {one.name: one.type for one in fmt.table_schema(plan, TableRequest(label)).field("after").type}
-        for column in version["columns"]:
-            kind, arrow = kind_of_type(column["type"]), types[column["name"]]
-            is_number = any(check(arrow) for check in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
-            if is_number or pa.types.is_temporal(arrow):
-                assert kind == ("number" if is_number else "time"), column
-            else:  # numbers of any size, and what GoldenGate writes as text, are text in typed tables
-                assert kind in ("text", "any") or column["type"].startswith("decimal"), column
 
 
 def batch(values: list[str | None], problems: list[str | None] = []) -> pa.RecordBatch:  # noqa: B006
@@ -238,34 +223,31 @@ def batch(values: list[str | None], problems: list[str | None] = []) -> pa.Recor
 
 
 @pytest.mark.parametrize(
-    ("kind", "condition", "values", "expected"),
+    ("condition", "values", "expected"),
     [
-        ("number", "== 12.5", ["12.50", "12.5", " 12.5", "+12.5", "1.25e1", "12.51", None, "x"], [0, 1, 2, 3, 4]),
-        ("number", "!= 12.5", ["12.50", "12.51", None, "x"], [1, 2]),
-        ("number", "> 9007199254740992", ["9007199254740993", "9007199254740992", "9007199254740991"], [0]),
-        ("number", "== 0.1", ["0.1", "0.10000000000000000001"], [0]),
-        ("number", "> 1e308", ["1e400", "1e308", "-1e400"], [0]),
-        ("number", '== "0x1F"', ["31", "0x1F"], [0]),
-        ("number", "< 0", ["-1", "-0.0", "10", None], [0]),
-        ("text", '== "1"', ["1", "01", "1.0", None], [0]),
-        ("text", '< "b"', ["a", "B", "b", None], [0, 1]),
-        ("text", "!= null", ["", None], [0]),
-        ("text", '!= "a"', ["a", "b", None], [1, 2]),
-        ("any", "== 1", ["1", "01", "1.0", "one"], [0, 1, 2]),
-        ("any", '== "1"', ["1", "01", "1.0", "one"], [0]),
-        ("time", '== "2025-03-23"', ["2025-03-23", "2025-03-23 00:00:00.000000", "2025-03-23T00:00:01"], [0, 1]),
+        ("== 12.5", ["12.50", "12.5", " 12.5", "+12.5", "1.25e1", "12.51", None, "x"], [0, 1, 2, 3, 4]),
+        ("!= 12.5", ["12.50", "12.51", None, "x"], [1, 2, 3]),
+        ("> 9007199254740992", ["9007199254740993", "9007199254740992", "9007199254740991"], [0]),
+        ("== 0.1", ["0.1", "0.10000000000000000001"], [0]),
+        ("> 1e308", ["1e400", "1e308", "-1e400"], [0]),
+        ("== 0x1F", ["31", "0x1F"], [0]),
+        ("< 0", ["-1", "-0.0", "10", None], [0]),
+        ('== "1"', ["1", "01", "1.0", None], [0]),
+        ('< "b"', ["a", "B", "b", None], [0, 1]),
+        ("!= null", ["", None], [0]),
+        ('!= "a"', ["a", "b", None], [1, 2]),
+        ("== 1", ["1", "01", "1.0", "one"], [0, 1, 2]),
+        ('== "1"', ["1", "01", "1.0", "one"], [0]),
+        ('== "2025-03-23"', ["2025-03-23", "2025-03-23 00:00:00.000000", "2025-03-23T00:00:01"], [0, 1]),
         (
-            "time",
             '>= "2025-03-23T08:00:00Z"',
             ["2025-03-23:08:00:00.000000001", "2025-03-23T08", "2025-03-23 09:00+02:00", "0000-00-00", "08:00", None],
             [0, 1],
         ),
     ],
 )
-def test_values_compare_as_values_of_their_column(
-    kind: str, condition: str, values: list[str | None], expected: list[int]
-) -> None:
-    understood = parse(f"after.x {condition}", {"after.x": kind})
+def test_values_compare_as_the_operand_is(condition: str, values: list[str | None], expected: list[int]) -> None:
+    understood = parse(f"after.x {condition}")
     assert understood is not None
     (one,) = understood.values
     assert np.flatnonzero(holds(one, batch(values))).tolist() == expected
@@ -273,23 +255,22 @@ def test_values_compare_as_values_of_their_column(
 
 def test_a_value_that_is_reported_as_a_problem_fits_nothing() -> None:
     for condition in ('== "6f"', '!= "a"', "!= null", "!= missing", "== missing"):
-        understood = parse(f"after.x {condition}", {"after.x": "text"})
+        understood = parse(f"after.x {condition}")
         assert understood is not None
         (one,) = understood.values
         for detail in ("column 3 x: expected text in utf-8, found other bytes", "x: expected a time"):
-            assert not holds(one, batch(["6f"], [detail])).any()
+            assert holds(one, batch(["6f"], [detail])).tolist() == [False]
         for detail in ("column 3 xx: expected text", "y: expected a time, found a x: b"):
-            assert holds(one, batch(["6f"], [detail])).any() == (condition != "== missing")
+            assert holds(one, batch(["6f"], [detail])).tolist() == [condition != "== missing"]
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ('after.stat == "x"', "at character 1: no table has a column 'stat'. Did you mean 'state'?"),
-        ("after.state == 1", "expected a text in quotes, such as \"x\", null or missing, for after.state, found '1'"),
-        ('after.total == "much"', "expected a number, null or missing, for after.total, found 'much'"),
-        ('after.since > "soon"', 'expected a time such as "2025-03-23T10:57:19Z", found "soon"'),
-        ("after.total contains 1", "contains is for columns of text; after.total holds numbers"),
+        ("after.state == x", "expected a text or a number, null or missing, for after.state, found 'x'"),
+        ('after.total > "10"', 'at character 13: a number is written without quotes, found "10"'),
+        ("after.total contains 1", "contains needs a text in quotes"),
         ("after.state > missing", "missing is compared with == or !="),
         ('after.state matches "("', "at character 13: expected a regular expression"),
         ("after. == 1", "'.' means nothing here; write the name of a column after before., after. or key."),
@@ -323,7 +304,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     def few(source: IndexedCapture, columns: Sequence[str]) -> Rows:
         rows = read(source, columns)
         parts = (batch.slice(first, 20) for batch in rows.batches() for first in range(0, len(batch), 20))
-        return LocalRows(lambda: parts, rows.schema)
+        return Rows(lambda: parts, rows.schema)
 
     monkeypatch.setattr(IndexedCapture, "change_rows", few)
 

@@ -78,7 +78,7 @@ def test_a_field_is_the_header_or_the_value_that_it_holds(
         ("gbase8s", 'kind == "before" and table == "shop.orders"', "after", "state", 'after.state == "'),
         ("gbase8s", 'kind == "after" and table == "shop.orders"', "before", "placed_at", 'before.placed_at == "2025-'),
         ("gbase8s", 'table == "everything" and operation == "INSERT"', "after", "c_int", "after.c_int == null"),
-        ("goldengate", 'type == "FieldComp"', "key", "customer_id", "key.customer_id == 3"),
+        ("goldengate", 'type == "FieldComp"', "key", "customer_id", 'key.customer_id == "3"'),
         ("goldengate", 'table == "orders" and operation == "INSERT"', "after", "placed_at", "after.placed_at == "),
         ("qlik-change-table", 'table == "customer" and kind == "before"', "after", "since", 'after.since == "20'),
     ],

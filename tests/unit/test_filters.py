@@ -53,7 +53,7 @@ def rows(line: str, table: list[dict[str, Any]], schema: pa.Schema) -> list[int]
     assert understood is not None
     assert understood.names <= columns_of(schema.names)
     batch = pa.RecordBatch.from_pylist(table, schema)
-    return np.flatnonzero(pickle.loads(pickle.dumps(understood)).rows(partial(holds, batch=batch))).tolist()
+    return np.flatnonzero(pickle.loads(pickle.dumps(understood)).mask(partial(holds, batch=batch))).tolist()
 
 
 @pytest.mark.parametrize(

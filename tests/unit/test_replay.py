@@ -18,7 +18,7 @@ from cdcwb import model
 from cdcwb.analysis.images import maps_of
 from cdcwb.analysis.keys import FACTS, known_tables
 from cdcwb.analysis.replay import Replayed, growth, state
-from cdcwb.dataset import LocalRows, Rows
+from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from tests.changes import Tables, at, change, version
 
@@ -211,7 +211,7 @@ class Many:
         """See :meth:`cdcwb.Capture.rows`."""
         schema = pa.schema([model.TABLES[table].field(name).remove_metadata() for name in columns])
         size = 50_000 if table == "changes" else self.CHANGES
-        return LocalRows(lambda: (self._batch(number, size, schema) for number in range(self.CHANGES // size)), schema)
+        return Rows(lambda: (self._batch(number, size, schema) for number in range(self.CHANGES // size)), schema)
 
     def _batch(self, number: int, size: int, schema: pa.Schema) -> pa.RecordBatch:
         if "offset" not in schema.names:
@@ -251,7 +251,7 @@ def test_what_is_known_of_a_row_is_reduced_from_batch_to_batch() -> None:
 
     schema = pa.schema([("key", pa.string()), ("n", pa.int64())])
     one_key = pa.RecordBatch.from_pydict({"key": ["a"] * 200_000, "n": list(range(200_000))}, schema)
-    rows = LocalRows(lambda: iter([one_key]), schema).reduce_by_key(["key"], ["n"], counted)
+    rows = Rows(lambda: iter([one_key]), schema).reduce_by_key(["key"], ["n"], counted)
     assert rows.table().to_pylist() == [{"key": "a", "n": 199_999}]
     assert len(sizes) > 2
     assert max(sizes) <= (1 << 16) + 1

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from cdcwb import dataset
-from cdcwb.dataset import Batches, LocalRows, text_hashes
+from cdcwb.dataset import Batches, Rows, text_hashes
 
 SCHEMA = pa.schema([("table", pa.string()), ("key", pa.string()), ("number", pa.int64())])
 
 
-def rows_of(count: int) -> LocalRows:
+def rows_of(count: int) -> Rows:
     def read() -> Iterator[pa.RecordBatch]:
         for start in range(0, count, 100):
             numbers = range(start, start + 100)
@@ -23,10 +23,10 @@ def rows_of(count: int) -> LocalRows:
                 [[f"t{number % 3}" for number in numbers], keys, [-number for number in numbers]], SCHEMA
             )
 
-    return LocalRows(read, SCHEMA)
+    return Rows(read, SCHEMA)
 
 
-def runs(rows: LocalRows) -> dict[tuple[str, str | None], list[int]]:
+def runs(rows: Rows) -> dict[tuple[str, str | None], list[int]]:
     """The numbers of each key; a key that comes in two runs is an error."""
     found: dict[tuple[str, str | None], list[int]] = {}
     last = None

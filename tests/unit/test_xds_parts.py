@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.analysis.xds import counted, publish_rows
-from cdcwb.dataset import LocalRows, Rows, complete_keys
+from cdcwb.dataset import Rows, complete_keys
 from cdcwb.xds import ROWS, Settings
 from tests.published_logs import SETTINGS, check_published, some_log
 
 
 def in_batches(table: pa.Table, size: int) -> Rows:
-    return LocalRows(lambda: iter(table.combine_chunks().to_batches(size)), table.schema)
+    return Rows(lambda: iter(table.combine_chunks().to_batches(size)), table.schema)
 
 
 @pytest.mark.parametrize("with_tables", [False, True], ids=["without", "snapshot"])
