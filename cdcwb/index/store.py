@@ -8,10 +8,9 @@ ones are deleted when the total exceeds :data:`MOST_BYTES`.
 A file is written under a temporary name and renamed when it is complete, and never changed afterwards: processes that
 have mapped it keep what they have. It consists of:
 
-    tables        an Arrow IPC stream of one batch each, so that each column is one array in the memory map
-    description   JSON: ``name`` (that of the file, which has a hash of the capture's identity), ``facts``, and the
-                  offset and the length of each table
-    8 bytes       the length of the description, little-endian
+    an Arrow IPC stream of one batch with one row: each table is a column, whose value is the list of its rows, so that
+                  each column of a table is one array in the memory map; the metadata of its schema are JSON: ``name``
+                  (that of the file, which has a hash of the capture's identity) and ``facts``
     4 bytes       CRC-32 of everything before, little-endian
 
 A file that is damaged, or of another capture, is treated as missing.
@@ -43,10 +42,9 @@ __all__ = ["MOST_BYTES", "Entry", "Store"]
 
 MOST_BYTES: Final = 10_000_000_000
 
-_LAYOUT: Final = 6  # increased when the files of the same capture get other contents
-_LENGTH: Final = struct.Struct("<Q")
+_LAYOUT: Final = 7  # increased when the files of the same capture get other contents
 _CHECKSUM: Final = struct.Struct("<I")
-_ALIGNED: Final = 64  # bytes, the alignment of Arrow's arrays
+_ABOUT: Final = b"cdcwb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +120,12 @@ def _written(folder: Path, file: str, tables: Mapping[str, pa.Table], facts: Map
     os.close(handle)
     temporary = Path(temporary_name)
     try:
-        places: dict[str, tuple[int, int]] = {}
-        with pa.OSFile(str(temporary), "wb") as sink:
-            for name, table in tables.items():
-                first = sink.tell()
-                (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-                with pa.ipc.new_stream(sink, batch.schema) as writer:
-                    writer.write_batch(batch)
-                places[name] = (first, sink.tell() - first)
-                sink.write(bytes(-sink.tell() % _ALIGNED))
-            about = json.dumps({"name": file, "facts": facts, "tables": places}).encode()
-            sink.write(about + _LENGTH.pack(len(about)))
+        about = json.dumps({"name": file, "facts": facts}).encode()
+        rows = [table.combine_chunks().to_struct_array().combine_chunks() for table in tables.values()]
+        lists = [pa.ListArray.from_arrays(pa.array([0, len(one)], pa.int32()), one) for one in rows]
+        batch = pa.RecordBatch.from_arrays(lists, list(tables)).replace_schema_metadata({_ABOUT: about})
+        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
         with temporary.open("r+b") as written:
             with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 checksum = zlib.crc32(content)
@@ -164,17 +157,13 @@ def _entry(path: Path, name: str) -> Entry | None:
         return None
     end = len(content) - _CHECKSUM.size
     with memoryview(content) as view:
-        if end < _LENGTH.size or zlib.crc32(view[:end]) != _CHECKSUM.unpack(view[end:])[0]:
+        if end < 0 or zlib.crc32(view[:end]) != _CHECKSUM.unpack(view[end:])[0]:
             return None
-    (length,) = _LENGTH.unpack(content[end - _LENGTH.size : end])
-    about = json.loads(content[end - _LENGTH.size - length : end - _LENGTH.size])
+    batch = pa.ipc.open_stream(pa.BufferReader(pa.py_buffer(content).slice(0, end))).read_next_batch()
+    about = json.loads(batch.schema.metadata[_ABOUT])
     if about["name"] != name:
         return None
-    data = pa.py_buffer(content)
-    tables = {
-        table: pa.ipc.open_stream(pa.BufferReader(data.slice(first, size))).read_next_batch()
-        for table, (first, size) in about["tables"].items()
-    }
+    tables = {table: pa.RecordBatch.from_struct_array(batch[table].values) for table in batch.schema.names}
     return Entry(tables, about["facts"])
 
 
