@@ -655,7 +655,8 @@ def compared(values: pa.Array, sign: str, value: Any, short: str = "") -> Bools:
             values = _times(coded.dictionary).take(coded.indices)
         return as_flags(_FUNCTIONS[sign](values.cast(_MICROS), pa.scalar(value, _MICROS)))
     if isinstance(value, int):
-        return as_flags(_FUNCTIONS[sign](values, value))
+        fits = abs(value) < 1 << (values.type.bit_width - 1)  # else the values are widened, which takes longer
+        return as_flags(_FUNCTIONS[sign](values, pa.scalar(value, values.type) if fits else value))
     texts = values if pa.types.is_large_string(values.type) else values.cast(pa.string())
     if sign not in ("in", "=="):
         return as_flags(_FUNCTIONS[sign](texts, value if sign in _OF_TEXTS else pa.scalar(value, texts.type)))
