@@ -3,7 +3,6 @@ new ones, and the net effect of an object's rows (docs/formats/idm-event-log.md 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from cdcwb.analysis.images import MAP, Ints, Pairs, group_starts, maps_of, ranks
 from cdcwb.dataset import Batches, Rows, complete_keys, differ
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
+from cdcwb.formats.options import as_object
 from cdcwb.formats.source import fetched, is_folder
 from cdcwb.model import Kind
 from cdcwb.words import visible
@@ -265,7 +265,7 @@ def read_settings(
 
     ``settings`` is a JSON object of the others. With ``as_of`` rows are ordered by event_time. Raises OptionError.
     """
-    parsed = _object("settings", settings)
+    parsed = as_object("settings", settings)
     settings_given = {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}
     settings_given = {name: value for name, value in settings_given.items() if value not in ("", 0, None)}
     for name in settings_given:
@@ -286,7 +286,7 @@ def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, st
         default = f"{str(path).rstrip('/')}.snapshot"
         return _files_of(fetched(default)) if is_folder(default) else {}
     if isinstance(snapshot, Mapping) or str(snapshot).lstrip().startswith("{"):
-        return {name: str(file) for name, file in _object("snapshot", snapshot).items()}
+        return {name: str(file) for name, file in as_object("snapshot", snapshot).items()}
     if not snapshot:
         return {}
     folder = fetched(snapshot).expanduser()
@@ -305,15 +305,3 @@ def _files_of(folder: Path) -> dict[str, str]:
             raise OptionError(f"snapshot: '{visible(file)}' is a second file of table '{visible(table)}'")
         files[table] = str(file.absolute())
     return files
-
-
-def _object(name: str, text: str | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(text, Mapping):
-        return dict(text)
-    try:
-        content = json.loads(text or "{}")
-    except (TypeError, ValueError) as error:
-        raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))} ({error})") from None
-    if not isinstance(content, dict):
-        raise OptionError(f"{name}: expected a JSON object, found {visible(repr(text))}")
-    return content

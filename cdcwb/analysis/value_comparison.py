@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.dataset import total
 from cdcwb.errors import OptionError
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import as_object, nearest
 from cdcwb.model import Completeness, Kind, Operation
 from cdcwb.times import micros
 from cdcwb.words import count, plural
@@ -109,13 +109,7 @@ def read_rules(text: str) -> Rules:
 
     Raises OptionError that names everything that is wrong.
     """
-    rules, why = None, ""
-    try:
-        rules = json.loads(text or "{}", parse_float=Decimal)
-    except (TypeError, ValueError) as error:
-        why = f" ({error})"
-    if not isinstance(rules, dict):
-        raise OptionError(f"rules: expected a JSON object, found {text!r}{why}")
+    rules = as_object("rules", text, parse_float=Decimal)
     values, wrong = dict[str, Any](), list[str]()
     for name, value in rules.items():
         if name not in _RULES:

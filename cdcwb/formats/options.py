@@ -28,6 +28,7 @@ __all__ = [
     "as_moment",
     "as_names",
     "as_number",
+    "as_object",
     "as_size",
     "as_text",
     "as_whole",
@@ -115,6 +116,19 @@ def as_bool(name: str, value: Any) -> bool:
     if text in ("false", "0", "no"):
         return False
     raise OptionError(f"option {name}: expected true or false, found {value!r}")
+
+
+def as_object(name: str, value: Any, **parse: Any) -> dict[str, Any]:
+    """A JSON object, as text (empty: without members) or parsed; ``parse`` are arguments of :func:`json.loads`."""
+    found, why = value, ""
+    if not isinstance(value, Mapping):
+        try:
+            found = json.loads(value or "{}", **parse)
+        except (TypeError, ValueError) as error:
+            why = f" ({error})"
+    if not isinstance(found, Mapping):
+        raise OptionError(f"{name}: expected a JSON object, found {visible(repr(value))}{why}")
+    return dict(found)
 
 
 def as_whole(name: str, value: Any, least: int) -> int:

@@ -16,7 +16,7 @@ from cdcwb.analysis.summary_text import Health, health
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
-from cdcwb.formats.options import as_list, nearest
+from cdcwb.formats.options import as_list, as_object, nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.opening import SAVED
 from cdcwb.report import show
@@ -321,17 +321,11 @@ def _zone(text: Any, wrong: list[str]) -> str:
 
 
 def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
-    if isinstance(text, Mapping):
-        return dict(text)
     try:
-        options = json.loads(text or "{}")
-    except (TypeError, ValueError) as error:
-        wrong.append(f"options: expected a JSON object, found {visible(repr(text))} ({error})")
+        return as_object("options", text)
+    except OptionError as error:
+        wrong.append(str(error))
         return {}
-    if not isinstance(options, dict):
-        wrong.append(f"options: expected a JSON object, found {visible(repr(text))}")
-        return {}
-    return options
 
 
 def _tables(tables: Any, wrong: list[str]) -> list[str]:
