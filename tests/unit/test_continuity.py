@@ -151,6 +151,31 @@ def test_only_captured_columns_are_compared() -> None:
     )
 
 
+def test_a_value_that_the_connector_could_not_deliver_is_not_compared(tmp_path: Path) -> None:
+    source = {"version": "2.7.0.Final", "connector": "postgresql", "name": "a", "db": "d", "snapshot": "false"}
+    source |= {"schema": "shop", "table": "orders"}
+    images = [("c", None, "1", "long"), ("u", "1", "2", "?"), ("u", "2", "3", "?"), ("u", "7", "8", "?")]
+    lines = []
+    for number, (op, before, after, big) in enumerate(images, 1):
+        value = big.replace("?", "__debezium_unavailable_value")
+        old, new = ({"id": 1, "v": v, "big": value} if v else None for v in (before, after))
+        about = {"ts_ms": 1_700_000_000_000 + number, "txId": number, "lsn": number}
+        lines.append(json.dumps({"before": old, "after": new, "source": source | about, "op": op, "transaction": None}))
+    (tmp_path / "orders.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    rows = continuity(cdcwb.load(tmp_path / "orders.jsonl", keys=[f"{T}:id"])).listed
+    assert [(row["kind"], row["columns"], int(row["position"], 16)) for row in rows] == [("gap", ["v"], 4)]
+
+
+def test_a_new_snapshot_begins_what_is_known_anew_where_it_contradicts() -> None:
+    again = [read(1, "1"), update(2, "1", "2"), read(3, "2"), update(4, "2", "3")]
+    assert found(again) == []
+    assert found([read(1, "1"), delete(2, "1"), read(3, "1"), update(4, "1", "2")]) == [
+        ("stale", 3, 2),
+        ("revived", 4, 2),
+    ]
+    assert found([read(1, "1"), delete(2, "1"), read(3, "5"), update(4, "5", "2")]) == [("gap", 3, 2)]
+
+
 def test_null_and_the_empty_text_are_different_values() -> None:
     assert found([insert(1, None), update(2, "", "2")]) == [("gap", 2, 1)]
     assert found([insert(1, ""), update(2, "", "2"), update(3, "2", "20"), update(4, "20", "2")]) == []

@@ -11,6 +11,7 @@ import pytest
 
 import cdcwb
 from cdcwb.analysis.lag import lag
+from cdcwb.report.thresholds import judge, parse_thresholds
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 BEGIN = datetime(2026, 11, 28, 10, tzinfo=UTC)
@@ -115,6 +116,27 @@ def test_goldengate_has_the_times_of_the_operation_and_of_the_formatter(tmp_path
         text = f"<operation table='SHOP.ORDERS' type='I' {stamps} pos='00000000000000000881' numCols='1'>"
         text += "<col name='ID' index='0'><before missing='true'/><after><![CDATA[1]]></after></col></operation>"
     assert figures(saved(tmp_path, [f"{text}\n"], file)) == {"capture": (1, 0, 3750)}
+
+
+def heartbeat(at: int, broker: int) -> str:
+    """A heartbeat of Debezium: its value has nothing but the time of the connector."""
+    return f"CreateTime:{MS + at + broker}\t{json.dumps({'ts_ms': MS + at})}\n"
+
+
+def test_heartbeats_count_for_the_hop_to_the_broker(tmp_path: Path) -> None:
+    lines = [debezium(n, captured=100, broker=107) for n in (1, 2)]
+    lines += [heartbeat(1000 * n, broker=60) for n in range(3, 9)]
+    assert figures(saved(tmp_path, lines)) == {"capture": (2, 0, 100), "broker": (8, 0, 60), "total": (2, 0, 107)}
+
+
+def test_lags_are_facts_with_thresholds(tmp_path: Path) -> None:
+    capture = saved(tmp_path, [debezium(n, captured=-250 if n == 3 else 90_000, broker=90_040) for n in range(1, 20)])
+    reports = {"02_transactions": capture.view.transactions.lag().facts}
+    texts = ["lag_p95_us > 60000000", "lag_negative_by_hop.capture > 0", "lag_p99_us_by_hop.broker > 95000000"]
+    assert judge(parse_thresholds(texts), reports).broken == [
+        "lag_p95_us > 60000000: it is 90040000 (02_transactions)",
+        "lag_negative_by_hop.capture > 0: it is 1 (02_transactions)",
+    ]
 
 
 @pytest.mark.parametrize("name", ["goldengate", "gbase8s", "qlik-change-table", "sqlserver-ct", "idm-event-log"])
