@@ -295,7 +295,7 @@ def _read_stream(path: Path) -> Batches:
 
 _SLICE: Final = 1 << 16  # texts that are hashed at once, to limit memory
 _POWERS: Final = np.cumprod(np.full(4096, 0xD6E8FEB86659FD93, np.uint64))
-_OF_BYTE: Final = (np.arange(1, 257, dtype=np.uint64) * np.uint64(0xBF58476D1CE4E5B9)) ^ np.uint64(0x94D049BB133111EB)
+_ONES: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def text_hashes(texts: pa.Array) -> Any:
@@ -305,15 +305,24 @@ def text_hashes(texts: pa.Array) -> Any:
 
 
 def _hashes_of(texts: pa.Array) -> Any:
+    """The hashes of texts, from their words of 8 bytes, of which the last is filled with zeros."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     sizes = np.diff(offsets)
     content = texts.buffers()[2]
-    body = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]] if content is not None else np.zeros(0, np.uint8)
-    begins = offsets[:-1] - offsets[0]
-    terms = _OF_BYTE[body] * _POWERS[(np.arange(len(body)) - np.repeat(begins, sizes)) % len(_POWERS)]
+    body = np.zeros(offsets[-1] - offsets[0] + 8, np.uint8)
+    if content is not None:
+        body[:-8] = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]]
+    words = (sizes + 7) // 8
+    starts = np.cumsum(words) - words
+    number = np.arange(words.sum()) - np.repeat(starts, words)  # of each word in its text
+    begins = np.repeat(offsets[:-1] - offsets[0], words) + 8 * number
+    missing = np.maximum(8 * (number + 1) - np.repeat(sizes, words), 0).astype(np.uint64)  # bytes of each word
+    word = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))[begins] & (_ONES >> (missing * np.uint64(8)))
+    word = (word ^ (word >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
+    terms = (word ^ (word >> np.uint64(29))) * _POWERS[number % len(_POWERS)]
     sums = sizes.astype(np.uint64)
-    if len(body):
-        sums[sizes > 0] += np.add.reduceat(terms, begins[sizes > 0])
+    if len(terms):
+        sums[words > 0] += np.add.reduceat(terms, starts[words > 0])
     mixed = (sums ^ (sums >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
     return np.where(np.asarray(texts.is_valid()), mixed ^ (mixed >> np.uint64(32)), np.uint64(0))
 

@@ -55,8 +55,10 @@ _Truncate = tuple[str, str, int, int]
 def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
     """The changes of all rows of a capture (:data:`VERSIONS`), in any order; ``row_key`` is null without a key. With
     ``keys`` only those of these tables."""
-    narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
-    truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
+    truncates: list[_Truncate] = []
+    if capture.rows("changes", ("operation",)).fold(_has_truncates, any):
+        narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
+        truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
     return changes.map(_Versions(truncates, retyped_columns(capture), None if keys is None else tuple(keys)), VERSIONS)
 
@@ -68,6 +70,10 @@ def _counts(batch: pa.RecordBatch) -> pa.Array:
 
 def _log_position(batch: pa.RecordBatch) -> pa.Array:
     return pc.coalesce(batch["commit_position"], batch["position"])
+
+
+def _has_truncates(batch: pa.RecordBatch) -> bool:
+    return pc.any(pc.equal(batch["operation"], str(Operation.TRUNCATE))).as_py() or False
 
 
 def _truncates(batch: pa.RecordBatch) -> list[_Truncate]:
