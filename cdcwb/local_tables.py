@@ -171,16 +171,6 @@ class LocalTables:
         return self._format.name
 
     @property
-    def committed_only(self) -> bool:
-        """As :attr:`cdcwb.Capture.committed_only`."""
-        return not self._format.commits
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """As :attr:`cdcwb.Capture.facts`."""
-        return self._planned.facts
-
-    @property
     def files(self) -> list[dict[str, Any]]:
         """Its files, as :attr:`cdcwb.Capture.files` has them."""
         return self._planned.files

@@ -28,7 +28,7 @@ from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS, Kind
 from cdcwb.stored import group_sizes, read_rows
-from cdcwb.times import micros, parse_time
+from cdcwb.times import parse_time
 from cdcwb.words import joined, plural, visible
 
 __all__ = [
@@ -253,7 +253,7 @@ def _in_column(index: RecordIndex, name: str, value: str, near: int) -> int:
         time = _as_time(value)
         if time is None:
             raise OptionError(f"expected a time such as 2025-03-23T10:57:19Z, found '{visible(value)}'")
-        return _next_higher(column, micros(time), f"no record has a time at or after {value}")
+        return _next_higher(column, time, f"no record has a time at or after {value}")
     row = _equal(column, value, near)
     if row is not None:
         return row

@@ -10,7 +10,7 @@ transactions    rows of cdcwb.model.TRANSACTIONS in the order of their first rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from typing import Any, Final
 
@@ -277,7 +277,7 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
     columns = {name: ordered[name] for name in (*_INTEGERS[:3], "transaction", *_CODED)}
     tables = stored_columns({"record": pa.array(record[order]), "half": pa.array(half[order]), **columns})
     tables |= {"keys": _at_changes(keys, order), "transactions": transactions}
-    return _opened(records.store.write(_CHANGES, tables, {}), records)
+    return Changes(records.store.write(_CHANGES, tables, {}), records)
 
 
 def _encoded(rows: pa.Table, transactions: pa.Array) -> pa.Table:
@@ -364,21 +364,7 @@ def _in_order(transactions: pa.Table, records: RecordIndex) -> pa.Table:
 def open_changes(records: RecordIndex) -> Changes | None:
     """The index in the store of ``records``; None if it is missing."""
     entry = records.store.read(_CHANGES)
-    return None if entry is None else _opened(entry, records)
-
-
-def _opened(entry: Entry, records: RecordIndex) -> Changes:
-    tables = entry.tables
-    texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
-    sets = [*map(names_of, texts.pop("set"))]
-    transactions = TransactionIndex(tables["transactions"])
-    transactions.until = transactions.span[1] if transactions.span else NO_TIME
-    numbers = {name: tables["numbers"][name].to_numpy() for name in tables["numbers"].schema.names}
-    for name in ("type", "version", "file"):
-        of_records = records.texts(name)
-        texts[name] = of_records.texts.to_pylist()
-        numbers[name] = np.append(of_records.codes, of_records.codes.dtype.type(-1))[numbers["record"]]
-    return Changes(records, numbers, texts, sets, transactions, tables["keys"])
+    return None if entry is None else Changes(entry, records)
 
 
 class Changes(Headers):
@@ -389,20 +375,20 @@ class Changes(Headers):
     * ``keys``: the keys of updates that changed them (:data:`KEYS`), and the number of each ``change``, in order
     """
 
-    def __init__(
-        self,
-        records: RecordIndex,
-        numbers: Mapping[str, npt.NDArray[Any]],
-        texts: Mapping[str, list[str]],
-        sets: Sequence[Sequence[str]],
-        transactions: TransactionIndex,
-        keys: pa.RecordBatch,
-    ) -> None:
-        super().__init__(numbers, texts, sets)
-        self.keys = keys
+    def __init__(self, entry: Entry, records: RecordIndex) -> None:
+        tables = entry.tables
+        texts = {name: tables[name]["text"].to_pylist() for name in _CODED}
+        numbers = {name: tables["numbers"][name].to_numpy() for name in tables["numbers"].schema.names}
+        for name in ("type", "version", "file"):
+            of_records = records.texts(name)
+            texts[name] = of_records.texts.to_pylist()
+            numbers[name] = np.append(of_records.codes, of_records.codes.dtype.type(-1))[numbers["record"]]
+        super().__init__(numbers, texts, [*map(names_of, texts.pop("set"))])
+        self.keys: pa.RecordBatch = tables["keys"]
         self.record_index = records
         self.record: Ints = numbers["record"]
-        self.transactions = transactions
+        self.transactions = TransactionIndex(tables["transactions"])
+        self.transactions.until = self.transactions.span[1] if self.transactions.span else NO_TIME
 
     @cached_property
     def halves(self) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["IndexedCapture", "open_source", "source_of"]
 
 
+@dataclass(eq=False)
 class IndexedCapture:
     """An index and its context.
 
@@ -58,37 +60,26 @@ class IndexedCapture:
     * ``options``: how the files are read
     * ``events``: Parquet files with complete events, for a saved capture or a table of rows; ``part`` in the index is
       the number of one of these files
+    * ``open``: opens the capture; ``saved``: the folder of a saved one
     """
 
-    def __init__(
-        self,
-        index: RecordIndex,
-        home: Path | None,
-        options: Mapping[str, Any],
-        events: list[Path],
-        capture: Callable[[], Capture],
-        saved: Path | None = None,
-    ) -> None:
-        self.index = index
-        self.home = home
-        self.options = dict(options)
-        self.events = events
-        self._open = capture
-        self._capture: Capture | None = None
-        self._saved = saved
+    index: RecordIndex
+    home: Path | None
+    options: Mapping[str, Any]
+    events: list[Path]
+    open: Callable[[], Capture]
+    saved: Path | None = None
 
-    @property
+    @cached_property
     def capture(self) -> Capture:
         """The capture, opened on first use."""
-        if self._capture is None:
-            self._capture = self._open()
-        return self._capture
+        return self.open()
 
     def change_rows(self, columns: Sequence[str]) -> Rows:
         """Some columns of the changes. Saved ones, and those of a small capture, are read in this process."""
-        if self._saved is None:
+        if self.saved is None:
             return self.capture.rows("changes", columns)
-        return Stored(self._saved / "changes", "changes", columns)
+        return Stored(self.saved / "changes", "changes", columns)
 
     @cached_property
     def changes(self) -> Changes:
@@ -97,11 +88,11 @@ class IndexedCapture:
         changes = open_changes(self.index)
         if changes is not None:
             return changes
-        if self._saved is not None:
-            stored = Stored(self._saved / "changes", "changes", READ)
+        if self.saved is not None:
+            stored = Stored(self.saved / "changes", "changes", READ)
             check_number(stored.count())
-            with _of_tables(self._saved):
-                transactions = _table(self._saved, "transactions")
+            with _of_tables(self.saved):
+                transactions = _table(self.saved, "transactions")
                 return build_changes(map(described, stored.batches()), transactions, self.index)
         with _described(self.capture.rows("changes", READ), described, DESCRIBED) as (batches, number):
             check_number(number)
