@@ -146,8 +146,8 @@ def missing(absent: frozenset[str]) -> list[tuple[Problem, str]]:
 
 class LogRule(NamedTuple):
     """A rule of a column. ``broken``: the rows that break it; ``sentence``: what was expected and found, in which
-    ``found``, ``zone`` and ``type`` are filled in, or that is made of a row and its text. ``is_fatal``: no document can
-    hold such a row."""
+    ``found`` and ``zone`` are filled in, or that is made of a row and its text. ``is_fatal``: no document can hold such
+    a row."""
 
     column: str
     code: Problem
@@ -179,6 +179,10 @@ def _wrong_time(log: TypedLog, _row: int, text: str | None) -> str:
     return f"expected a time{such}, found {_found(log, 'event_time', text)}"
 
 
+def _wrong_column(log: TypedLog, row: int, text: str | None) -> str:
+    return f"expected the column of an event of type {log.event_type[row]}, found {_found(log, 'column_name', text)}"
+
+
 def _unfit_character(_log: TypedLog, _row: int, text: str | None) -> str:
     found = UNFIT.search(text or "")
     assert found is not None
@@ -205,7 +209,7 @@ _RULES: Final = (
     LogRule("table_name", Problem.LOG_RULE, True, lambda log: log.lacks("table_name"),
          "expected the name of a table or view, found {found}"),
     LogRule("column_name", Problem.LOG_RULE, True, lambda log: log.is_field & log.lacks("column_name"),
-         "expected the column of an event of type {type}, found {found}"),
+         _wrong_column),
     LogRule("table_key", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_key"), _unfit_character),
     LogRule("table_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("table_name"), _unfit_character),
     LogRule("column_name", Problem.XML_CHARACTER, True, lambda log: log.unfit("column_name"), _unfit_character),
@@ -229,8 +233,7 @@ def check(log: TypedLog) -> list[RowProblem]:
         texts = log.log.column(rule.column).take(pa.array(rows)).to_pylist() if len(rows) else []
         for row, text in zip(rows.tolist(), texts, strict=True):
             if isinstance(rule.sentence, str):
-                facts = {"found": _found(log, rule.column, text), "zone": log.zone, "type": log.event_type[row]}
-                sentence = rule.sentence.format_map(facts)
+                sentence = rule.sentence.format(found=_found(log, rule.column, text), zone=log.zone)
             else:
                 sentence = rule.sentence(log, row, text)
             findings.append(RowProblem(row, rule.column, rule.code, f"{rule.column}: {sentence}", rule.is_fatal))
