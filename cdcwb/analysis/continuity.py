@@ -118,7 +118,7 @@ def continuity(capture: Any) -> Continuity:
 
 def _compared(capture: Any) -> Continuity:
     tables, found = breaks_of(row_versions(capture)).fold(_counted, _added)
-    inferred = _inferred(capture, tables)
+    inferred = _inferred(capture, [name for name, row in tables.items() if row["keyless"] == row["changes"]])
     if inferred:
         more = breaks_of(_keyed_versions(capture, inferred)).fold(_counted, _added)
         tables, found = tables | more[0], _first([*found, *more[1]])
@@ -136,18 +136,22 @@ def breaks(capture: Any) -> Rows:
 
 
 def versions_of(capture: Any) -> Rows:
-    """The changes of all rows (:data:`cdcwb.analysis.row_versions.VERSIONS`), in any order, with inferred keys;
-    ``row_key`` is null without a key."""
-    tables, _ = breaks_of(row_versions(capture)).fold(_counted, _added)
-    inferred = _inferred(capture, tables)
+    """The changes of all rows (:data:`cdcwb.analysis.row_versions.VERSIONS`), in any order, with inferred keys."""
     rows = row_versions(capture)
+    counts = rows.totals({"keyed": "sum", "keyless": "sum"}, _keys_counted).to_pylist()
+    inferred = _inferred(capture, [row["table"] for row in counts if row["keyless"] and not row["keyed"]])
     return rows.union(_keyed_versions(capture, inferred)) if inferred else rows
 
 
-def _inferred(capture: Any, tables: Mapping[str, Mapping[str, int]]) -> dict[str, InferredKey]:
+def _keys_counted(batch: pa.RecordBatch) -> dict[str, Any]:
+    is_keyed = batch["row_key"].is_valid()
+    keyless = pc.if_else(is_keyed, 0, batch["origin"])
+    return {"table": batch["table"], "keyed": is_keyed.cast(pa.int64()), "keyless": keyless}
+
+
+def _inferred(capture: Any, tables: Sequence[str]) -> dict[str, InferredKey]:
     """The inferred keys of the tables of which no change has a key."""
-    without = [table for table, numbers in tables.items() if numbers["keyless"] == numbers["changes"]]
-    return infer_keys(changes_of(capture, FACTS), without)
+    return infer_keys(changes_of(capture, FACTS), tables)
 
 
 def _keyed_versions(capture: Any, inferred: Mapping[str, InferredKey]) -> Rows:

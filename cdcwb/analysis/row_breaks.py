@@ -249,7 +249,8 @@ def _contradictions(changes: list[_Change], arriving: _RowState, committing: _Ro
 def _counts(rows: pa.RecordBatch, starts: Ints, ends: Ints, keyed: Bools) -> list[dict[str, Any]]:
     """The rows, changes, comparisons and changes without a key of each table."""
     is_keyed = keyed[starts]
-    changes = np.add.reduceat(np.asarray(rows["part"]) == 0, starts, dtype=np.int64)
+    weights = np.where(keyed, np.asarray(pc.fill_null(rows["part"], 0)) == 0, np.asarray(rows["origin"]))
+    changes = np.add.reduceat(weights, starts, dtype=np.int64)
     numbers = (is_keyed, changes, np.where(is_keyed, ends - starts - 1, 0), np.where(is_keyed, 0, changes))
     columns = {name: values.astype(np.int64) for name, values in zip(COUNTS, numbers, strict=True)}
     table = pa.table({"table": rows["table"].take(pa.array(starts)), **columns})

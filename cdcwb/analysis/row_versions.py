@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.images import Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
 from cdcwb.analysis.keys import FACTS, Keyed, changes_of
-from cdcwb.dataset import Rows, differ, text_hashes
+from cdcwb.dataset import Rows, differ, joined, text_hashes
 from cdcwb.model import CHANGES, Operation, Outcome
 
 __all__ = [
@@ -42,7 +42,8 @@ VERSIONS: Final = pa.schema(
 """The change of a row: ``before`` and ``after`` have a number for each column of an image, the hash of its name (upper
 32 bits) and that of its value. ``operation`` is the number of one in :data:`OPERATIONS`, ``epoch`` that of TRUNCATEs
 before it. ``origin`` is the hash of its transaction, else of its time or its position. An update that changes the key
-is the end of one row (``part`` 0) and the begin of another (1)."""
+is the end of one row (``part`` 0) and the begin of another (1). A row without a ``row_key`` stands for all changes of
+its table without a key that were read together; ``origin`` is their number, and the rest is null."""
 
 OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
 INSERT, UPDATE, DELETE, REFRESH = range(4)
@@ -53,8 +54,8 @@ _Truncate = tuple[str, str, int, int]
 
 
 def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
-    """The changes of all rows of a capture (:data:`VERSIONS`), in any order; ``row_key`` is null without a key. With
-    ``keys`` only those of these tables."""
+    """The changes of all rows of a capture (:data:`VERSIONS`), in any order. With ``keys`` only those of these
+    tables."""
     truncates: list[_Truncate] = []
     if capture.rows("changes", ("operation",)).fold(_has_truncates, any):
         narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
@@ -122,6 +123,9 @@ class _Versions:
         if self.tables is not None:
             wanted = pc.and_(wanted, pc.is_in(labels(batch), pa.array(self.tables)))
         rows = batch.filter(wanted)
+        is_keyed = rows["key"].is_valid()
+        without = labels(rows.filter(pc.invert(is_keyed))).value_counts()
+        rows = rows.filter(is_keyed)
         table, keys = labels(rows), Keys.of(rows)
         moved = np.flatnonzero(keys.moved)
         part = np.repeat([0, 1], [rows.num_rows, len(moved)])
@@ -144,21 +148,24 @@ class _Versions:
         for name, lacking in (("before", 1), ("after", 0)):  # an end has no after image, a begin no before image
             columns[name] = pc.if_else(pa.array(is_moved & (part == lacking)), None, columns[name])
         columns |= {
-            "row_key": pc.if_else(rows["key"].is_valid().take(numbers), texts, None),
+            "row_key": texts,
             "operation": pa.array(np.where(is_moved, np.where(part == 0, DELETE, INSERT), operation)),
             "part": pa.array(part),
         }
-        return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
+        keyed = pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
+        counted = {"table": without.field("values"), "origin": without.field("counts")}
+        nothing = {one.name: pa.nulls(len(without), one.type) for one in VERSIONS if one.name not in counted}
+        return joined([keyed, pa.RecordBatch.from_pydict(counted | nothing, schema=VERSIONS)], VERSIONS)
 
     def _epochs(self, rows: pa.RecordBatch, table: pa.Array) -> Ints:
         """The number of TRUNCATEs of its table before each change."""
         epochs = np.zeros(rows.num_rows, np.int64)
-        if self.truncates:
-            position = pc.fill_null(_log_position(rows), "").to_pylist()
-            order = list(zip(position, rows["file_index"].to_pylist(), rows["offset"].to_pylist(), strict=True))
-            for label, *truncate in self.truncates:
-                follows = np.fromiter((one > tuple(truncate) for one in order), np.bool_, len(order))
-                epochs += follows & as_flags(pc.equal(table, label))
+        order = (pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
+        for label, *truncate in self.truncates:
+            follows = pa.repeat(False, rows.num_rows)
+            for column, value in reversed(list(zip(order, truncate, strict=True))):
+                follows = pc.or_(pc.greater(column, value), pc.and_(pc.equal(column, value), follows))
+            epochs += as_flags(pc.and_(follows, pc.equal(table, label)))
         return epochs
 
     def _hashed(self, image: pa.MapArray, table: pa.Array, version: pa.Array) -> pa.ListArray:
