@@ -273,7 +273,7 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
     record = records.exactly(file_index, offset)
     half = _halves(record, records.exactly(other_file, other_offset), records)
     order = np.argsort(record, kind="stable")
-    ordered = rows.take(pa.array(order))
+    ordered = rows if (record[1:] >= record[:-1]).all() else rows.take(pa.array(order))
     columns = {name: ordered[name] for name in (*_INTEGERS[:3], "transaction", *_CODED)}
     tables = stored_columns({"record": pa.array(record[order]), "half": pa.array(half[order]), **columns})
     tables |= {"keys": _at_changes(keys, order), "transactions": transactions}
