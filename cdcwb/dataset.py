@@ -32,6 +32,7 @@ __all__ = [
     "Batches",
     "Rows",
     "SparkRows",
+    "answer_of",
     "complete_keys",
     "conform",
     "differ",
@@ -491,6 +492,14 @@ def needs_images(table: str, columns: Sequence[str]) -> bool:
 def schema_of(table: str, columns: Sequence[str]) -> pa.Schema:
     """The schema of some columns of a table of the model."""
     return pa.schema([TABLES[table].field(name).remove_metadata() for name in columns])
+
+
+def answer_of(capture: Any, name: str, question: Callable[[Any], T]) -> T:
+    """The answer to a question about a capture, which one with ``answers`` remembers by the name."""
+    known: dict[str, T] = getattr(capture, "answers", {})
+    if name not in known:
+        known[name] = question(capture)
+    return known[name]
 
 
 def total(numbers: Sequence[int]) -> int:

@@ -20,7 +20,7 @@ from cdcwb.analysis.images import MAP
 from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys
 from cdcwb.analysis.row_breaks import COUNTS, RECORD, Break, breaks_of
 from cdcwb.analysis.row_versions import VALUE_BITS, column_hash, retyped_columns, row_versions
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Rows, answer_of
 from cdcwb.model import CHANGES
 from cdcwb.words import count, plural, tally
 
@@ -110,10 +110,7 @@ def continuity(capture: Any) -> Continuity:
 
     A table whose changes have no key is checked by an inferred one, if there is one (:mod:`cdcwb.analysis.keys`).
     """
-    known: dict[str, Continuity] = getattr(capture, "answers", {})
-    if "continuity" not in known:
-        known["continuity"] = _compared(capture)
-    return known["continuity"]
+    return answer_of(capture, "continuity", _compared)
 
 
 def _compared(capture: Any) -> Continuity:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Batches, joined
+from cdcwb.dataset import Batches, answer_of, joined
 from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import Kind
 from cdcwb.words import plural
@@ -47,10 +47,7 @@ class Counters:
 def counters(capture: Any) -> Counters:
     """Compares the numbers of events, and the counts in the ends of transactions, with the events of a capture. A
     capture with ``answers`` is asked once."""
-    known: dict[str, Counters] = getattr(capture, "answers", {})
-    if "counters" not in known:
-        known["counters"] = _compared(capture)
-    return known["counters"]
+    return answer_of(capture, "counters", _compared)
 
 
 def _compared(capture: Any) -> Counters:

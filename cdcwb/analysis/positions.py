@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Batches, differ, joined
+from cdcwb.dataset import Batches, answer_of, differ, joined
 from cdcwb.model import EVENTS, Kind
 
 __all__ = ["MOST_PLACES", "STREAMS", "Positions", "positions"]
@@ -60,8 +60,13 @@ class Positions:
 def positions(capture: Any) -> Positions:
     """Compares the position of each record with that of the record before it in its stream.
 
-    A position that came before is a repeat: the source was read again from there.
+    A position that came before is a repeat: the source was read again from there. A capture with ``answers`` is asked
+    once.
     """
+    return answer_of(capture, "positions", _found)
+
+
+def _found(capture: Any) -> Positions:
     if capture.format not in STREAMS:
         return Positions(0, 0)
     fields = STREAMS[capture.format]

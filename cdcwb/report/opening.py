@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.continuity import Continuity
 from cdcwb.analysis.counters import Counters
+from cdcwb.analysis.positions import Positions
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
@@ -166,22 +167,19 @@ def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     counted = Path(asked.path) / SUMMARY
     if not asked.limits and capture.stored and counted.is_file():
         facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
-        capture.answers.update(_answers(**facts.pop(ANSWERS, {})))
+        capture.answers.update(_answers(facts.pop(ANSWERS, {})))
         return facts
     return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
 
 
-def _answers(
-    counters: dict[str, Any] | None = None, continuity: dict[str, Any] | None = None
-) -> dict[str, Counters | Continuity]:
-    found: dict[str, Counters | Continuity] = {}
-    if counters is not None:
-        found["counters"] = Counters(**counters)
-    if continuity is not None:
-        for row in continuity["listed"]:
-            row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
-        found["continuity"] = Continuity(**continuity)
-    return found
+_ANSWERS: Final = {"counters": Counters, "positions": Positions, "continuity": Continuity}
+
+
+def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The answers of a file."""
+    for row in given.get("continuity", {}).get("listed", []):
+        row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
+    return {name: kind(**given[name]) for name, kind in _ANSWERS.items() if name in given}
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

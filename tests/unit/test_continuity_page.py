@@ -16,6 +16,7 @@ from cdcwb.report import show
 from cdcwb.report.answer import Table
 from cdcwb.report.prepare import keep
 from cdcwb.views.pages.continuity import ContinuityPage
+from tests.unit.test_positions import maxwell
 
 
 def event(lsn: int, op: str, before: int | None, after: int | None, key: int = 1) -> str:
@@ -140,6 +141,16 @@ def test_contradictions_of_counters_are_listed_with_their_records(tmp_path: Path
     page = cdcwb.load(path).view.continuity
     assert page.overview().facts["counter_contradictions"] == 1
     assert page.contradictions().frame["sentence"].to_list() == ["its end counts 1 event, 2 came"]
+
+
+def test_positions_out_of_order_are_listed_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "topic.txt"
+    path.write_text("".join(map(maxwell, (100, 300, 200))), encoding="utf-8")
+    (sentence,) = cdcwb.load(path).view.continuity.contradictions().frame["sentence"]
+    assert sentence.startswith("position binlog.000001:0000000200 at ")
+    path.write_text("".join(map(maxwell, (100, 200, 300))), encoding="utf-8")
+    note, *_ = cdcwb.load(path).view.continuity.contradictions().blocks
+    assert note.none == "None in 3 transactions with numbered events. No position is out of order in 3 records."
 
 
 def test_what_was_not_compared_is_named_with_its_reason() -> None:

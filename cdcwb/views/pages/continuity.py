@@ -11,6 +11,7 @@ from cdcwb.analysis.continuity import MOST_BREAKS, Continuity, continuity
 from cdcwb.analysis.counters import Counters, counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
+from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
 from cdcwb.errors import OptionError
@@ -227,10 +228,11 @@ class ContinuityPage(Page):
     def breaks(self, answer: Answer) -> None:
         """The breaks one by one, with both records."""
         shown = [{**row, "row": key_text(row["key"])} for row in self.result.listed[:_ROWS]]
-        headings = {"kind": "kind", "table": "table", "row": "row"}
+        headings = {"kind": "kind", "table": "table", "row": "row", "operation": "change", "position": "position"}
+        headings |= {"earlier_operation": "contradicts", "earlier_position": "at position"}
         headings |= {"columns": "columns"} if any(row["columns"] for row in shown) else {}
         headings |= {"distance": "late by"} if any(row["distance"] for row in shown) else {}
-        headings |= _RECORDS | _EARLIER
+        headings |= {"file": "file", "offset": "offset", "earlier_offset": "earlier offset"}
         total, cells = self.result.breaks, self._both(shown)
         answer.table(shown, headings, total=total, folder=self.asked.shown, cells=cells)
         if self.result.breaks > MOST_BREAKS:
@@ -245,11 +247,14 @@ class ContinuityPage(Page):
 
     @panel("Contradictions of counters")
     def contradictions(self, answer: Answer) -> None:
-        """Transactions whose events contradict their numbers."""
-        numbers = self.counters
+        """Transactions whose events contradict their numbers, and positions out of order."""
+        numbers, order = self.counters, positions(self.capture)
         none = "No event has a number in its transaction."
         if numbers.transactions:
             none = f"None in {plural(numbers.transactions, 'transaction')} with numbered events."
+        if order.records:
+            none += f" No position is out of order in {plural(order.records, 'record')}."
         headings = {"transaction_id": "transaction", "sentence": "what", "file": "file", "offset": "offset"}
-        rows = numbers.listed[:_ROWS]
-        answer.table(rows, headings, total=numbers.contradictions, none=none, folder=self.asked.shown)
+        rows = [*numbers.listed, *({"transaction_id": None, **row} for row in order.listed)][:_ROWS]
+        number = numbers.contradictions + order.contradictions
+        answer.table(rows, headings, total=number, none=none, folder=self.asked.shown)
