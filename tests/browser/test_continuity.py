@@ -21,8 +21,8 @@ BREAKS = {"late": (20, 30), "revived": (50, 40)}
 """The position of the record of each break, and of the record that it contradicts."""
 
 CELLS = (
-    'import cdcwb\n\ncapture = cdcwb.load("orders.jsonl", keys=["shop.orders:id"])\ncapture',
-    "capture.view.continuity.breaks()",
+    'import cdcwb\n\ncapture = cdcwb.load("orders.jsonl", keys=["shop.orders:id"])',
+    "capture.view.continuity()",
 )
 
 
@@ -56,7 +56,7 @@ def live(folder: Path, tmp_path: Path) -> Iterator[Chrome]:
 def rows_of(chrome: Chrome) -> list[Any]:
     """The rows of the table of breaks."""
     tables = chrome.find_elements("css selector", "table.cdcwb")
-    found = [table for table in tables if "contradicts" in table.text]
+    found = [table for table in tables if "earlier offset" in table.text]
     return found[0].find_elements("css selector", "tbody tr") if found else []
 
 
