@@ -67,9 +67,7 @@ _FIRST: Final = 1 << 15  # bytes of a text file that are examined, if they have 
 _NEWLINE: Final = 0x0A
 _SHEET_ROWS: Final = 1 << 20
 _MOST_ZEROS: Final = 64  # a zero byte in this many makes a file binary
-_OTHERS: Final = (
-    (b"\xd0\xcf\x11\xe0", "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"),
-)
+_OLD_EXCEL: Final = "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"
 
 _PADDED: Final = "values are padded, and NULL cannot be told from empty text; write CSV"
 _RULERS: Final = (
@@ -121,9 +119,8 @@ def probe_file(
             begin = file.read(4)
     except OSError as error:
         raise CaptureError(f"cannot be read ({error.strerror or error})", path=path) from error
-    for mark, reason in _OTHERS:
-        if begin.startswith(mark):
-            return _broken(path, reason)
+    if begin == b"\xd0\xcf\x11\xe0":
+        return _broken(path, _OLD_EXCEL)
     if begin == b"PAR1":
         return _parquet(ask)
     if begin == b"PK\x03\x04":
@@ -186,24 +183,41 @@ def probe_dump(
     whether no table that follows in the file is better; ``table`` is one that has to be found. ``backslash``: whether
     it is an escape; None: as the dump shows. ``quick``: only the beginning is looked at; ``damaged``: one statement
     shows a dump. Raises what ``choose`` raises."""
-    with open_file(path) as file:
-        if file.read(4) in (b"PAR1", b"PK\x03\x04"):
-            return None
-    with closing(open_source(path, "binary", HEAD)) as source:
-        head = source.read(0, HEAD)
-        if not _ROW_LINE.search(head.data):
-            return None
-        from cdcwb.formats.containers.sql import looks_like_dump
+    for size in (HEAD, _DEEP):
+        with closing(open_source(path, "binary", size)) as source:
+            buffer = source.read(0, source.length)
+            head = buffer[:HEAD]
+            if head[:4].tobytes() in (b"PAR1", b"PK\x03\x04") or not _ROW_LINE.search(head.data):
+                return None
+            from cdcwb.formats.containers.sql import DumpTable, looks_like_dump, outline
 
-        if not looks_like_dump(head, damaged):
-            return None
-        is_whole = source.compression is None and source.length < HEAD
-        found, is_sure = _dump(path, source, choose, charset, backslash, table, limit, quick or is_whole)
-    if found is None or not (is_sure or quick or is_whole):
-        with closing(open_source(path, "binary", _DEEP)) as source:
-            found, _ = _dump(path, source, choose, charset, backslash, table, limit, True)
-    problem = None if quick or found is None else found.problem
-    return None if found is None else replace(found, problem=problem)
+            if not looks_like_dump(head, damaged):
+                return None
+            is_whole = source.compression is None and source.length < HEAD
+            is_last = quick or is_whole or size == _DEEP
+            is_escape = _MYSQL.search(head.tobytes()) is not None if backslash is None else backslash
+            tables = outline(buffer, charset, is_escape, limit, table and table.casefold())
+            try:
+                name, is_sure = choose(tables)
+            except OptionError:  # a table that an option names may follow
+                if is_last:
+                    raise
+                continue
+            written, columns, rows = tables.get(name, DumpTable(name, None, []))
+            if is_last or (is_sure and len(rows) >= limit):
+                break
+    return FileProbe(
+        path,
+        SQL,
+        None if columns is None else unique_names(columns),
+        len(columns) if columns is not None else max(map(len, rows), default=0),
+        charset,
+        settings={"table": name, "name": written, "backslash": is_escape},
+        size=0 if source.compression is not None else info_of(path).size,
+        compression=source.compression,
+        problem=None if quick else source.problem,
+        sample=tuple(rows[:limit]),
+    )
 
 
 def or_dump(found: FileProbe, claims: Callable[[Sequence[str]], bool], options: Any) -> FileProbe | None:
@@ -235,47 +249,6 @@ def named_tables(tables: DumpTables, table: str) -> list[str]:
         f"option sql_table: there is no table {table!r} with rows.{nearest(wanted, tables)} "
         f"There are: {', '.join(tables) or 'none'}."
     )
-
-
-def _dump(
-    path: str,
-    source: Source,
-    choose: Callable[[DumpTables], tuple[str, bool]],
-    charset: str,
-    backslash: bool | None,
-    table: str | None,
-    limit: int,
-    is_last: bool,
-) -> tuple[FileProbe | None, bool]:
-    """The dump as the bytes of ``source`` show it, and whether no more are needed; None if others have to be looked
-    at."""
-    from cdcwb.formats.containers.sql import DumpTable, outline
-
-    buffer = source.read(0, source.length)
-    is_escape = _MYSQL.search(buffer[:HEAD].tobytes()) is not None if backslash is None else backslash
-    tables = outline(buffer, charset, is_escape, limit, table and table.casefold())
-    try:
-        name, is_sure = choose(tables)
-    except OptionError:  # a table that an option names may follow
-        if is_last:
-            raise
-        return None, False
-    written, columns, rows = tables.get(name, DumpTable(name, None, []))
-    width = len(columns) if columns is not None else max(map(len, rows), default=0)
-    size = 0 if source.compression is not None else info_of(path).size
-    found = FileProbe(
-        path,
-        SQL,
-        None if columns is None else unique_names(columns),
-        width,
-        charset,
-        settings={"table": name, "name": written, "backslash": is_escape},
-        size=size,
-        compression=source.compression,
-        problem=source.problem,
-        sample=tuple(rows[:limit]),
-    )
-    return found, is_sure and len(rows) >= limit
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------
