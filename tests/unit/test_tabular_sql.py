@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from cdcwb.formats.containers import delimited, sql
 from cdcwb.formats.containers.rows import FileProbe
 from cdcwb.formats.containers.sql import SqlSegments, cut_sql, find_begin, looks_like_dump, outline, segments
 from cdcwb.formats.containers.sql_values import column, value_of
+from cdcwb.formats.containers.tables import read_parts
 from tests.event_logs import as_sql, rows
 from tests.mutate import mutate
 
@@ -213,6 +216,36 @@ def test_a_copy_without_rows_is_filler_and_one_without_an_end_is_truncated() -> 
     assert read(b"COPY t (a) FROM stdin;\n\\.\n") == [(b"COPY t (a) FROM stdin;\n\\.\n", "filler: a COPY without rows")]
     found = read(b"COPY t (a, b) FROM stdin;\n1\tx\n2\ty")
     assert [said for _, said in found] == [("1", "x"), "truncated: truncated: the file ends in the rows of a COPY"]
+    assert [said for _, said in read(b"COPY t (a, b) FROM stdin;\n1\tx\n")] == [("1", "x")]
+
+
+@pytest.mark.parametrize("form", ["insert", "copy"])
+def test_long_rows_are_read_once_wherever_a_part_of_a_dump_ends(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql, "_CHUNK_BYTES", 5000)
+    monkeypatch.setattr(sql, "_BEHIND", 3000)
+    monkeypatch.setattr(sql, "_NEAR", 10)
+    monkeypatch.setattr(delimited, "_WINDOW", 4000)
+    texts = ["x" * (97 * number % 1500) for number in range(60)]
+    if form == "copy":
+        text = "COPY t (a, b) FROM stdin;\n" + "".join(f"{at}\t{one}\n" for at, one in enumerate(texts)) + "\\.\n"
+    else:
+        rows_of_t = ",\n".join(f"({at},'{one}')" for at, one in enumerate(texts))
+        text = f"INSERT INTO t (a, b) VALUES {rows_of_t};\n" + "".join(
+            f"INSERT INTO t (a, b) VALUES ({at},'{one}');\n" for at, one in enumerate(texts)
+        )
+    path = tmp_path / "t.sql"
+    path.write_text(text)
+    file = FileProbe(str(path), "sql", ("a", "b"), 2, settings={"table": "t", "backslash": False}, size=len(text))
+    for stop in range(1, len(text), 777):
+        parts = list(read_parts(file, 0, stop))
+        found = [row for part in parts for _, some in part.rows for row in some.text(0).to_pylist()]
+        expected = [str(at) for at in range(60)] * (1 if form == "copy" else 2)
+        assert found == expected[: len(found)]
+        ends = [end for part in parts for end in (part.offset + part.length).tolist()]
+        assert [place for part in parts for place in part.offset.tolist()] == [0, *ends[:-1]]
+        assert ends[-1] >= stop
 
 
 def test_rows_of_insert_all_have_the_query_at_their_end() -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.delimited import FILLER, LONGEST, Dialect, records
 from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, RowSegments, UnparsedSegment
-from cdcwb.formats.containers.sql_lexer import read_row, read_rows
+from cdcwb.formats.containers.sql_lexer import LAST, STOPPED, read_row, read_rows
 from cdcwb.formats.containers.sql_values import SqlColumn, column
 from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted
@@ -386,9 +386,11 @@ class _DumpReader:
             begin = self._add(head, begin, base + lines.end, base + lines.starts, base + lines.ends, lines.good)
             if begin == stop and not is_cut:
                 self.found.end[-1] = begin = end
-            yield begin
-        if is_cut:
-            yield self.gap(stop, end, Problem.TRUNCATED, "truncated: the file ends in the rows of a COPY")
+            if begin < stop or not is_cut:  # what is cut is handed over with the rows before it
+                yield begin
+        if stop < end and is_cut:
+            begin = self.gap(stop, end, Problem.TRUNCATED, "truncated: the file ends in the rows of a COPY")
+        yield begin
 
     # --- rows of INSERT -----------------------------------------------------------------------------------------------
 
@@ -411,11 +413,11 @@ class _DumpReader:
         after_rows = np.empty(len(starts), np.int64)
         begin, at = place, head.end
         while at >= 0:
-            count, at, is_last = read_rows(self.buffer, at, bounds, self.backslash, text, starts, ends, after_rows)
+            count, at, why = read_rows(self.buffer, at, bounds, self.backslash, text, starts, ends, after_rows)
             begin = self._add(head, begin, after_rows[:count], starts[:count], ends[:count])
-            if not count:
+            if why == STOPPED:
                 begin, at = self._row(head, begin, at, starts[:1], ends[:1])
-            at = -1 if is_last else at
+            at = -1 if why == LAST else at
             if at < 0 or self.is_full(begin):
                 yield begin
 

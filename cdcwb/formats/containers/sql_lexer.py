@@ -7,7 +7,11 @@ from typing import Any
 
 from cdcwb.formats.kernels import kernel
 
-__all__ = ["read_row", "read_rows"]
+__all__ = ["FULL", "LAST", "STOPPED", "read_row", "read_rows"]
+
+FULL, LAST, STOPPED = 0, 1, 2
+"""Why rows end: there is no room for more; a semicolon follows the last one; the next one cannot be read, or neither a
+semicolon nor a comma and another row follow it."""
 
 
 @kernel
@@ -115,21 +119,22 @@ def read_rows(b: Any, at: Any, bounds: Any, backslash: bool, head: Any, starts: 
     """Reads rows, the first of them at ``at``: those that commas separate, and those of the statements that follow with
     the same ``head`` (the bytes up to the row).
 
-    Returns the number of rows, the offset of the next one, and whether a semicolon follows the last one. A row that
-    cannot be read, or is not followed by a semicolon or a comma and another row, ends it and is not counted. ``starts``
-    and ``ends`` get the offsets of the values, ``after`` the end of each row with its comma or semicolon and the rest
-    of the line. ``bounds``: the end of the bytes, the offset from which on no statement is begun, and after how many
-    bytes to end."""
+    Returns the number of rows, the offset of the next one, and :data:`FULL`, :data:`LAST` or :data:`STOPPED`.
+    ``starts`` and ``ends`` get the offsets of the values, ``after`` the end of each row with its comma or semicolon and
+    the rest of the line. ``bounds``: the end of the bytes, the offset from which on no statement is begun, and after
+    how many bytes to end."""
     stop, limit, most = bounds
     begin, rows = at, 0
-    while rows < len(starts) and at - begin < most and at < stop and b[at] == 40:
+    while rows < len(starts) and at - begin < most:
+        if at >= stop or b[at] != 40:
+            return rows, at, STOPPED
         count, end, _ = read_row(b, at, stop, backslash, starts[rows], ends[rows])
         if end < 0 or count != starts.shape[1]:
-            break
+            return rows, at, STOPPED
         while end < stop and _is_blank(b[end]):
             end += 1
         if end >= stop or (b[end] != 44 and b[end] != 59):
-            break
+            return rows, at, STOPPED
         following = end + 1
         while following < stop and (b[following] == 32 or b[following] == 9 or b[following] == 13):
             following += 1
@@ -139,7 +144,7 @@ def read_rows(b: Any, at: Any, bounds: Any, backslash: bool, head: Any, starts: 
             while following < stop and _is_blank(b[following]):
                 following += 1
             if following >= stop or b[following] != 40:
-                break
+                return rows, at, STOPPED
         else:
             following = after[rows] + len(head)
             is_same = after[rows] < limit and following < stop and b[following] == 40
@@ -148,7 +153,7 @@ def read_rows(b: Any, at: Any, bounds: Any, backslash: bool, head: Any, starts: 
                 is_same = b[after[rows] + place] == head[place]
                 place += 1
             if not is_same:
-                return rows + 1, after[rows], True
+                return rows + 1, after[rows], LAST
         at = following
         rows += 1
-    return rows, at, False
+    return rows, at, FULL
