@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import hex_text, interleaved, packed, slices
+from cdcwb.formats.arrays import batch_of, hex_text, interleaved, packed, slices
 from cdcwb.formats.containers.delimited import (
     Bytes,
     DelimitedRecords,
@@ -22,9 +22,9 @@ from cdcwb.formats.containers.delimited import (
     first_record,
     only_record,
 )
-from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.kernels import kernel
-from cdcwb.model import EVENTS, Kind, OffsetUnit, Problem
+from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
@@ -496,12 +496,12 @@ def first_texts(
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-_SMALL_TYPES: Final[Sequence[tuple[Callable[[pa.DataType], bool], pa.DataType]]] = (
-    (pa.types.is_large_string, pa.string()),
-    (pa.types.is_large_binary, pa.binary()),
-    (pa.types.is_null, pa.string()),
-    (pa.types.is_float16, pa.float32()),
-)
+_SMALL_TYPES: Final = {
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.null(): pa.string(),
+    pa.float16(): pa.float32(),
+}
 
 
 def is_binary(kind: pa.DataType) -> bool:
@@ -617,19 +617,18 @@ def text_rows(part: RowSegments, names: Sequence[str]) -> pa.RecordBatch | None:
 
 def gap_events(part: RowSegments, gaps: Sequence[UnparsedSegment], wanted: Wanted, **given: Any) -> pa.RecordBatch:
     """The events of segments that are not rows; ``given``: columns, as arrays or as the value of all of them."""
-    index, count = np.array([gap.index for gap in gaps], np.int64), len(gaps)
-    columns = {name: value if isinstance(value, pa.Array) else [value] * count for name, value in given.items()}
-    columns |= {"offset": part.offset[index], "length": part.length[index], "offset_unit": [str(part.unit)] * count}
-    columns["kind"] = [str(gap.kind) for gap in gaps]
-    columns["headers"] = [[("reason", gap.reason)] if gap.code is None else None for gap in gaps]
-    columns["problems"] = [None if gap.code is None else [{"code": gap.code, "detail": gap.reason}] for gap in gaps]
-    if wanted.images:
-        columns["raw"] = [gap.raw for gap in gaps]
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
-        for field in EVENTS
+    index = np.array([gap.index for gap in gaps], np.int64)
+    location = {"offset": pa.array(part.offset[index]), "length": pa.array(part.length[index])}
+    rows = [
+        {
+            "kind": str(gap.kind),
+            "headers": {"reason": gap.reason} if gap.code is None else None,
+            "problems": None if gap.code is None else [{"code": gap.code, "detail": gap.reason}],
+            "raw": gap.raw if wanted.images else None,
+        }
+        for gap in gaps
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)
+    return batch_of(rows, {**given, **location, "offset_unit": str(part.unit)}, EVERYTHING)
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -640,9 +639,8 @@ def plain(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     if pa.types.is_fixed_size_binary(column.type):
         column = column.cast(pa.binary())
-    for is_kind, small in _SMALL_TYPES:
-        if is_kind(column.type):
-            column = column.cast(small)
+    if column.type in _SMALL_TYPES:
+        column = column.cast(_SMALL_TYPES[column.type])
     return packed(column)
 
 
@@ -692,11 +690,11 @@ class Cell:
     garbled: bool = False
 
 
-def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell] | str:
-    """The fields of a record of a delimited file, or its error."""
+def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell]:
+    """The fields of a record of a delimited file; none of one that is damaged."""
     found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
     if found.reasons or not len(found):
-        return found.reasons.get(0, "expected a record, found none")
+        return []
     rows = DelimitedRows.of(found, tuple(names), dialect, charset)
     starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
     cells = []
@@ -708,21 +706,19 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
     return cells
 
 
-def cut_json(record: bytes) -> list[Cell] | str:
-    """The fields of a row that is a JSON object, or its error. The opening brace and preceding text belong to the
-    first, the closing one and following text to the last."""
+def cut_json(record: bytes) -> list[Cell]:
+    """The fields of a row that is a JSON object; none of one that is damaged. The opening brace and preceding text
+    belong to the first, the closing one and following text to the last."""
     from cdcwb.formats import json_spans as js
-    from cdcwb.formats.json_text import KINDS, content_span, damage_of, decoded, read_spans, text_of
+    from cdcwb.formats.json_text import content_span, damage_of, decoded, read_spans, text_of
     from cdcwb.formats.json_values import as_text, parse_json
 
     first, behind = record.find(b"{"), record.rfind(b"}") + 1
     text = record[max(first, 0) : behind]
     spans = read_spans(text, 1)
-    damage, count = damage_of(text, spans), len(spans.kind)
-    if damage is not None:
-        return f"byte {spans.at[0]}: {damage}"
-    if not count or spans.kind[0] & js.KIND != js.OBJECT:
-        return f"expected a JSON object, found {KINDS[spans.kind[0] & js.KIND] if count else 'nothing'}"
+    count = len(spans.kind)
+    if not count or damage_of(text, spans) is not None or spans.kind[0] & js.KIND != js.OBJECT:
+        return []
     cells: list[Cell] = []
     at = 0
     columns = (spans.kind, spans.name, spans.name_end, spans.start, spans.end, spans.stop)

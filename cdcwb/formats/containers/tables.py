@@ -81,8 +81,6 @@ def read_parts(
         return _parquet_parts(file, start, stop, upper)
     if file.kind == EXCEL:
         return _excel_parts(file, start, stop)
-    if file.kind == SQL:
-        return _sql_parts(file, start, stop)
     return _bytes_parts(file, start, stop)
 
 
@@ -98,6 +96,10 @@ def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         if file.kind == CSV:
             yield from csv_parts(source, file, start, stop)
+        elif file.kind == SQL:
+            from cdcwb.formats.containers.sql import sql_parts
+
+            yield from sql_parts(source, file, start, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
             raw = source.read(0, delimited.LONGEST).tobytes()
@@ -250,13 +252,6 @@ def _sheet_part(some: Iterable[tuple[int, Any]], file: FileProbe) -> RowSegments
     return part
 
 
-def _sql_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
-    from cdcwb.formats.containers.sql import sql_parts
-
-    with closing(open_source(file.path, "binary", size=file.size)) as source:
-        yield from sql_parts(source, file, start, stop)
-
-
 # --- one part ---------------------------------------------------------------------------------------------------------
 
 
@@ -302,5 +297,4 @@ def cut_record(file: FileProbe, record: bytes, names: tuple[str, ...]) -> list[C
         from cdcwb.formats.containers.sql import cut_sql
 
         return cut_sql(record, file)
-    cells = cut_json(record) if file.kind == JSON else cut_fields(record, file.dialect or DEFAULT, names, file.charset)
-    return [] if isinstance(cells, str) else cells
+    return cut_json(record) if file.kind == JSON else cut_fields(record, file.dialect or DEFAULT, names, file.charset)
