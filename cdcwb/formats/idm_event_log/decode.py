@@ -284,10 +284,14 @@ class KeyColumn:
     padded: Bools
 
 
+_PADDED, _EDGED, _IN_QUOTES = 1, 2, 4  # of an identifier: blanks around the name, or the value; a value in quotes
+
+
 @kernel
-def _cut(b: Bytes, offsets: Ints, spans: Ints, counts: Ints, ends: Ints, position: Ints) -> Any:
+def _cut(b: Bytes, offsets: Ints, spans: Ints, flags: Bytes, counts: Ints, ends: Ints, position: Ints) -> Any:
     """Cuts each row by the grammar: ``spans`` are begin and end of names and values (with quotes; the end is -1 where
-    that is not valid), ``ends`` is _DONE or an error, at ``position``. Returns how many names there are."""
+    that is not valid), ``flags`` what they are, ``ends`` is _DONE or an error, at ``position``. Returns how many names
+    there are."""
     found = 0
     for row in range(len(counts)):
         first, begin, at, stop, state = found, offsets[row], offsets[row], offsets[row + 1], _NAME_BEGIN
@@ -295,8 +299,15 @@ def _cut(b: Bytes, offsets: Ints, spans: Ints, counts: Ints, ends: Ints, positio
             state = _NEXT[state, _END if at == stop else _CLASS[b[at]]]
             if state == _VALUE_BEGIN:
                 spans[found, 0], spans[found, 1], spans[found, 2], spans[found, 3] = begin, at, at + 1, -1
+                flags[found] = _PADDED if _IS_BLANK[b[begin]] or _IS_BLANK[b[at - 1]] else 0
                 found += 1
             elif state in (_NAME_BEGIN, _DONE):
+                first_of, last_of = spans[found - 1, 2], at - 1
+                if b[first_of] == 34:
+                    flags[found - 1] |= _IN_QUOTES
+                    first_of, last_of = first_of + 1, last_of - 1
+                if first_of <= last_of and (_IS_BLANK[b[first_of]] or _IS_BLANK[b[last_of]]):
+                    flags[found - 1] |= _EDGED
                 spans[found - 1, 3], begin = at, at + 1
             at += 1
             if state in (_NAME, _VALUE, _QUOTED):
@@ -314,16 +325,18 @@ class _KeyIdentifiers:
         self.data, self.offsets = _bytes_of(keys)
         count = len(keys)
         counts, ends, self.position = (np.zeros(count, np.int64) for _ in range(3))
-        spans = np.empty((int(np.count_nonzero(self.data == ord("="))), 4), np.int64)
-        self.spans = spans[: _cut(self.data, self.offsets, spans, counts, ends, self.position)]
+        most = int(np.count_nonzero(self.data == ord("=")))
+        spans, flags = np.empty((most, 4), np.int64), np.zeros(most, np.uint8)
+        found = _cut(self.data, self.offsets, spans, flags, counts, ends, self.position)
+        self.spans, self.flags = spans[:found], flags[:found]
         self.error = np.where(ends == _DONE, 0, ends)
         self.row = np.repeat(np.arange(count), counts)
         begin, end, _, _ = self.spans.T
         self.names = as_text(slices(self.data, begin, end))
-        self.padded_names = np.flatnonzero(_IS_BLANK[self.data[begin]] | _IS_BLANK[self.data[end - 1]])
-        trimmed = pc.utf8_trim(self.names.take(pa.array(self.padded_names)), BLANKS)
+        padded = np.flatnonzero(self.flags & _PADDED)
+        trimmed = pc.utf8_trim(self.names.take(pa.array(padded)), BLANKS)
         self._fail(self._repeated(counts), _REPEATED_NAME)
-        self._fail(self.padded_names[as_array(pc.equal(trimmed, ""))], _BLANK_NAME)
+        self._fail(padded[as_array(pc.equal(trimmed, ""))], _BLANK_NAME)
 
     def _repeated(self, counts: Ints) -> Ints:
         """The names that an earlier one of the same key is equal to."""
@@ -365,24 +378,20 @@ def parse_column(keys: pa.StringArray) -> KeyColumn:
     texts = keys.take(pa.array(broken)).to_pylist()
     failures = ((row, cut.failure(row, text)) for row, text in zip(broken.tolist(), texts, strict=True))
     errors = {row: error for row, error in failures if error is not None}
-    row, names, (_, _, begin, end) = cut.row, cut.names, cut.spans.T
+    row, names, flags, (_, _, begin, end) = cut.row, cut.names, cut.flags, cut.spans.T
     is_key = cut.error == 0
-    padded_names = np.zeros(len(row), np.bool_)
-    padded_names[cut.padded_names] = True
     if len(broken):
         fine = is_key[row]
-        row, names, begin, end = row[fine], names.filter(pa.array(fine)), begin[fine], end[fine]
-        padded_names = padded_names[fine]
-    quoted = (cut.data[begin] == ord('"')).astype(np.int64)
-    values = as_text(slices(cut.data, begin + quoted, end - quoted))
-    is_blank = _IS_BLANK[cut.data[begin + quoted]] | _IS_BLANK[cut.data[end - quoted - 1]]
-    edged = np.flatnonzero(is_blank & (end - begin > 2 * quoted))
+        row, names, flags, begin, end = row[fine], names.filter(pa.array(fine)), flags[fine], begin[fine], end[fine]
+    in_quotes = flags & _IN_QUOTES > 0
+    values = as_text(slices(cut.data, begin + in_quotes, end - in_quotes))
+    edged = np.flatnonzero(flags & _EDGED)
     numbers = as_array(pc.match_substring_regex(values.take(pa.array(edged)), _PADDED_NUMBER))
     padded = np.zeros(len(keys), np.bool_)
-    padded[row[padded_names]] = True
+    padded[row[flags & _PADDED > 0]] = True
     padded[row[edged[numbers]]] = True
-    if quoted.any():
-        mask = pa.array(quoted > 0)
+    if in_quotes.any():
+        mask = pa.array(in_quotes)
         plain = pc.replace_substring_regex(values.filter(mask), r'\\(["\\])', r"\1")
         values = pc.replace_with_mask(values, mask, plain)
     offsets = np.append(0, np.cumsum(np.bincount(row, minlength=len(keys)))).astype(np.int32)
