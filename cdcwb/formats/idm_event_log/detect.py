@@ -350,7 +350,8 @@ def detected_of(probes: Sequence[LogProbe], options: LogOptions) -> list[dict[st
 
 def _conclusions(found: LogProbe, given: Collection[str]) -> Iterator[tuple[str, str, str, bool]]:
     """What was concluded about a file: setting, value, evidence, was it given?; ``given``: names of options."""
-    labels = found.labels
+    places = found.assignment.places
+    labels = {name: found.labels[name] for name in sorted(found.labels, key=lambda name: places[name])}
     shown = ", ".join(f"{name}={label}" for name, label in labels.items()) or "none"
     if found.assignment.how == "names" and all(name == label.casefold() for name, label in labels.items()):
         shown = joined(list(labels))
