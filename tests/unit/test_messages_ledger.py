@@ -32,7 +32,6 @@ CAPTURES: dict[str, tuple[bytes, dict[str, Any]]] = {
     "crlf": ((JSON + b"\r\n") * 12, {"container": "lines"}),
     "kcat": (b"".join(KCAT % at for at in range(12)), {"container": "lines"}),
     "base64": ((base64.b64encode(AVRO) + b"\n") * 12, {"container": "lines"}),
-    "raw binary": ((AVRO + b"\n") * 12, {"container": "lines"}),
     "documents": ((PRETTY + b"\n") * 12, {"container": "documents"}),
     "array": (json.dumps([json.loads(JSON)] * 12, indent=1).encode(), {"container": "documents"}),
     "one line of documents": (JSON * 12, {"container": "documents"}),

@@ -78,22 +78,19 @@ def test_parts_of_any_size_hold_the_same_events(captures: dict[str, tuple[Path, 
         assert read(path, format=FORMAT, split_size=size, **options).equals(whole), size
 
 
-def test_metadata_that_comes_again_is_a_repeat_and_other_metadata_under_its_id_is_kept_and_reported(
-    tmp_path: Path,
-) -> None:
+def test_metadata_that_comes_again_is_a_repeat_and_other_metadata_under_its_id_is_reported(tmp_path: Path) -> None:
     first, other = metadata({"id": "INT4", "name": "STRING"}), metadata({"id": "INT4", "price": "NUMERIC"})
     later = metadata({"id": "INT4", "name": "STRING"}, timestamp="y")  # sent again
     path = write(tmp_path, first, later, other, other, enveloped(record(AFTER, BEFORE)))
     plan = plan_of(path, FORMAT, **WRITTEN)
     assert [(one.table_version, [column.name for column in one.columns]) for one in plan.versions] == [
-        (SCHEMA_ID, ["id", "name"]),
-        (f"{SCHEMA_ID}#2", ["id", "price"]),
+        (SCHEMA_ID, ["id", "name"])
     ]
-    (note,) = plan.notes
-    place = plan.versions[1]
-    assert (note["code"], note["severity"], note["offset"]) == ("schema_mismatch", "warning", place.offset)
-    assert f"schema id {SCHEMA_ID} has in the metadata message at offset 0, found others" in note["sentence"]
     events = read(path, format=FORMAT, **WRITTEN).to_pylist()
+    problems = [[one["code"] for one in row["problems"] or ()] for row in events]
+    assert problems == [[], [], ["schema_mismatch"], ["schema_mismatch"], []]
+    sentence = events[2]["problems"][0]["detail"]
+    assert f"that the first metadata message with schema id {SCHEMA_ID} describes, found others" in sentence
     assert [row["kind"] for row in events] == ["schema"] * 4 + ["change"]
     assert dict(events[-1]["after"]) == {"id": "7", "name": "quartz"}
 

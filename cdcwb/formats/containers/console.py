@@ -3,11 +3,11 @@
 A console consumer prints, each only if it was asked to and always in this order: ``CreateTime:`` or ``LogAppendTime:``
 and milliseconds (``NO_TIMESTAMP``), ``Partition:0``, ``Offset:17``, ``Delivery:1``, headers ``a:1,b:2``
 (``NO_HEADERS``), key and value, with a separator between each and the next (a tab, unless ``key.separator`` is
-another). Older ones print the bare partition after the value.
+another).
 
 A line ends after its newline; a carriage return before that belongs to the line's end, a byte order mark to the first
-line's start. Values that are printed as raw bytes may have newlines themselves: then a line begins only where one of
-the known beginnings follows a newline.
+line's start. If keys are on lines of their own, a message is both lines: then it begins only where the beginning of a
+key follows a newline.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from cdcwb.formats.containers.messages import (
 from cdcwb.formats.files import Source
 
 __all__ = [
-    "BOM", "NO_HEADERS", "NULL", "TAIL", "TOKENS", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
-    "is_note", "line_holding", "newlines", "parse", "read_lines", "remark", "unescaped",
+    "BOM", "NAMED", "NO_HEADERS", "NULL", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
+    "is_note", "line_holding", "newlines", "parse", "properties", "read_lines", "remark", "unescaped",
 ]  # fmt: skip
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -109,16 +109,17 @@ NULL: Final = b"null"
 """A null value as consumers print it."""
 _NO_VALUE: Final = (NULL, b"NULL")  # NULL: kcat -Z
 NO_HEADERS: Final = b"NO_HEADERS"
-TAIL: Final = "tail"
-"""The field after the value: the partition of older consumers."""
 
-TOKENS: Final = {
-    "timestamp": re.compile(rb"(?:(CreateTime|LogAppendTime):(-?[0-9]{1,19})|NO_TIMESTAMP)"),
-    "partition": re.compile(rb"Partition:([0-9]{1,10})"),
-    "offset": re.compile(rb"Offset:(-?[0-9]{1,19})"),
-    "delivery": re.compile(rb"Delivery:([0-9]{1,10}|NONE)"),
+_PROPERTIES: Final = {
+    "timestamp": rb"(?:CreateTime|LogAppendTime):-?[0-9]{1,19}|NO_TIMESTAMP",
+    "partition": rb"Partition:[0-9]{1,10}",
+    "offset": rb"Offset:-?[0-9]{1,19}",
+    "delivery": rb"Delivery:(?:[0-9]{1,10}|NONE)",
 }
 """The properties with names, in the order in which they are printed."""
+
+NAMED: Final = re.compile(b"|".join(_PROPERTIES.values()))
+"""What a line with such a property begins with."""
 
 _SHORT: Final = 64  # bytes of a text that may be null with white space around it
 _ATTEMPTS: Final = 64  # separators that are tried where several could end a key that is JSON
@@ -131,9 +132,8 @@ class Layout:
     """How the texts of a file are read.
 
     ``records``: they are JSON objects that a tool wrapped around messages. Else ``fields`` precede a value
-    (``timestamp``, ``partition``, ``offset``, ``delivery``, ``headers``, ``key``; :data:`TAIL` follows it), each
-    followed by ``separator``. ``encoding`` is text, base64, hex or python. ``marks``: values are raw bytes, in which
-    newlines may be, and a line begins with one of these.
+    (``timestamp``, ``partition``, ``offset``, ``delivery``, ``headers``, ``key``), each followed by ``separator``.
+    ``encoding`` is text, base64, hex or python. ``marks``: what a key on a line of its own begins with, and notes.
     """
 
     fields: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ def parse(text: bytes, layout: Layout) -> ParsedSegment:
         return ParsedSegment(FILLER, None, reason="a note between messages")
     if is_note(bare):
         return ParsedSegment(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
-    if layout.records or layout.fields or (layout.marks and bare != NULL and not envelopes.is_binary(text)):
+    if layout.records or layout.fields:
         return ParsedSegment(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})
 
@@ -223,8 +223,8 @@ def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, st
     """A value as it is printed, decoded."""
     if len(text) < _SHORT and text.strip() == NULL:
         return ParsedSegment(MESSAGE, None, key, facts)
-    if layout.encoding == "text" or layout.marks:
-        return ParsedSegment(MESSAGE, text if layout.marks or text[:1] == b"{" else text.lstrip(), key, facts)
+    if layout.encoding == "text":
+        return ParsedSegment(MESSAGE, text if text[:1] == b"{" else text.lstrip(), key, facts)
     value = envelopes.DECODERS[layout.encoding](text)
     if value is None and text.lstrip()[:1] == b"{":
         value = text.lstrip()
@@ -237,30 +237,26 @@ def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, st
 def _expected(layout: Layout) -> str:
     if layout.records:
         return "a JSON object with a message in it"
-    if not layout.fields:
-        return "the beginning of a binary message"
-    names = [name for name in layout.fields if name != TAIL]
-    return f"a line of {', '.join([*names, 'value'])} with '{escaped(layout.separator)}' between"
+    return f"a line of {', '.join([*layout.fields, 'value'])} with '{escaped(layout.separator)}' between"
 
 
 def _console(text: bytes, layout: Layout) -> ParsedSegment | None:
     """A console consumer's line; None for any other line."""
-    names = tuple(name for name in layout.fields if name in TOKENS)
-    found = _tokens(names, layout.separator).match(text)
-    if found is None:
+    found, rest = properties(text, layout.separator)
+    if tuple(found) != tuple(name for name in layout.fields if name in _PROPERTIES):
         return None
-    facts = _token_facts(names, found)
-    rest = text[found.end() :]
+    facts: dict[str, str | None] = {}
+    for name, one in found.items():
+        kind, _, number = one.decode().partition(":")
+        if name == "timestamp":
+            facts |= {"timestamp": time_text(int(number)) if number else None, "timestamp_type": kind}
+        elif name != "delivery":
+            facts[name] = number
     if "headers" in layout.fields:
         pairs, rest = header_pairs(rest, layout.separator)
         if pairs is None:
             return None
         facts.update(header_facts(pairs))
-    if TAIL in layout.fields:
-        rest, separator, partition = rest.rpartition(layout.separator)
-        if not separator or not partition.isdigit():
-            return None
-        facts["partition"] = text_of(partition)
     if "key" not in layout.fields:
         return value_of(rest, layout, None, facts)
     both = split(rest, layout)
@@ -270,24 +266,18 @@ def _console(text: bytes, layout: Layout) -> ParsedSegment | None:
     return value_of(value, layout, None if key == NULL else _key(key, layout), facts)
 
 
+def properties(text: bytes, separator: bytes) -> tuple[dict[str, bytes], bytes]:
+    """The properties with names that a line begins with, each followed by the separator, and the rest of the line."""
+    found = _pattern(separator).match(text)
+    assert found is not None  # every part of the pattern is optional
+    texts = zip(_PROPERTIES, found.groups(), strict=True)
+    return {name: one for name, one in texts if one is not None}, text[found.end() :]
+
+
 @cache
-def _tokens(names: tuple[str, ...], separator: bytes) -> re.Pattern[bytes]:
-    """The properties with these names, each followed by the separator."""
-    return re.compile(b"".join(TOKENS[name].pattern + re.escape(separator) for name in names))
-
-
-def _token_facts(names: tuple[str, ...], found: re.Match[bytes]) -> dict[str, str | None]:
-    facts: dict[str, str | None] = {}
-    texts = iter(found.groups())
-    for name in names:
-        text = next(texts)
-        if name == "timestamp":
-            time = next(texts)
-            facts["timestamp"] = None if text is None else time_text(int(time))
-            facts["timestamp_type"] = "NO_TIMESTAMP" if text is None else text.decode()
-        elif name != "delivery":
-            facts[name] = text.decode()
-    return facts
+def _pattern(separator: bytes) -> re.Pattern[bytes]:
+    end = re.escape(separator)
+    return re.compile(b"".join(b"(?:(%b)%b)?" % (one, end) for one in _PROPERTIES.values()))
 
 
 _NAME: Final = re.compile(rb"""[^:,{}\[\]"]+:""")
@@ -363,7 +353,7 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
 
 def _key(key: bytes, layout: Layout) -> bytes:
     """A key, decoded if it is encoded as values are and comes out as a message of its own would."""
-    if layout.encoding != "text" and not layout.marks and key[:1] != b"{":
+    if layout.encoding != "text" and key[:1] != b"{":
         value = envelopes.DECODERS[layout.encoding](key)
         if value is not None and envelopes.begins_message(value):
             return value
@@ -385,23 +375,19 @@ Marks = tuple[bytes, ...]
 def read_lines(source: Source, start: int, stop: int, layout: Layout, window: int = _WINDOW) -> Iterator[Chunk]:
     """The lines that begin in ``[start, stop)`` of a file; the end of a line that began before is passed over."""
     marks = layout.marks
-    strip_return = not marks or marks[0][:1] == b"{"  # values are text
     position = first_line(source, start, marks)
-    size, next_size = 0, min(window, _CACHED)
+    size = min(window, _CACHED)  # small at first, for those that take a few lines
     while position < min(stop, source.length):
-        if not size:  # small at first, for those that take a few lines, and no further than the last line ends
-            size, next_size = min(next_size, stop - position + _STEP), min(2 * next_size, window)
-        buffer, ends = _ends(source, position, size, marks)
+        room = min(size, stop - position + _STEP)  # no further than the last line ends
+        buffer, ends = _ends(source, position, room, marks)
         if not len(ends):
-            if size < LONGEST:
-                size = min(2 * size, LONGEST)
+            end = first_line(source, position + room, marks)
+            if end - position > LONGEST:
+                for one in damage(position, end, f"a line longer than {LONGEST:,} bytes, the maximum of a message"):
+                    yield Chunk(one[0], source.read(*one[:2]), [one])
+                position = end
                 continue
-            after = first_line(source, position + LONGEST, marks)
-            reason = f"a line longer than {LONGEST:,} bytes, the maximum of a message"
-            for one in damage(position, after, reason):
-                yield Chunk(one[0], source.read(*one[:2]), [one])
-            position, size = after, 0
-            continue
+            buffer, ends = source.read(position, end), np.array([end - position])
         data = buffer[: ends[-1]].tobytes()
         segments: list[Segment] = []
         at = 0
@@ -409,14 +395,12 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
             if position + at >= stop:
                 break
             last = end - 1 if data[end - 1] == _NEWLINE else end
-            last -= strip_return and last > at and data[last - 1] == _RETURN
+            last -= last > at and data[last - 1] == _RETURN
             first = at + len(BOM) if position + at == 0 and data.startswith(BOM) and last >= len(BOM) else at
-            text = data[first:last]
-            segments.append((position + at, position + end, parse(text, layout)))
+            segments.append((position + at, position + end, parse(data[first:last], layout)))
             at = end
         yield Chunk(position, buffer, segments)
-        position += at
-        size = 0
+        position, size = position + at, min(2 * size, window)
 
 
 def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes, Ints]:

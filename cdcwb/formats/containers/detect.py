@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +13,8 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import console, envelopes
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
-from cdcwb.formats.containers.console import NULL, TOKENS, Layout, escaped, is_document, remark
-from cdcwb.formats.containers.documents import documents_in
+from cdcwb.formats.containers.console import NAMED, NULL, Layout, escaped, is_document, properties, remark
+from cdcwb.formats.containers.documents import documents_in, margin_of
 from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_record
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
@@ -38,12 +37,15 @@ _ID: Final = 5
 _VALUES: Final = 64  # that show Avro's JSON encoding
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
-_REMARKS: Final = (NULL + b"\n", b"Processed a total of ", b"% Reached end of ")
-_TIMES: Final = (b"CreateTime:", b"LogAppendTime:", b"NO_TIMESTAMP")
+_REMARKS: Final = (b"Processed a total of ", b"% Reached end of ")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
 _CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
 _BINARY_SIGNS: Final = (BINARY, b"\\u0000", b"\0")
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
+_RAW: Final = (
+    "binary messages were printed as they are, so that newlines in them break lines: take the capture with kcat -J, or "
+    "as Parquet"
+)
 
 
 def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Container:
@@ -180,18 +182,11 @@ def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, pr
 
 
 def _binary(source: Source, head: bytes) -> Container:
-    """A file that begins with a binary message: either it is one, or several are printed one a line."""
+    """A file that is a binary message."""
     start = BINARY if head.startswith(BINARY) else head[:_ID]
-    starts = Counter(re.findall(rb"(?s)\n(?=(%s..))" % re.escape(start[:3]), source.read(0, 8 * _SAMPLE).tobytes()))
-    ends = source.length > 0 and int(source.read(source.length - 1, source.length)[0]) == ord("\n")
-    if starts[start] and (start == BINARY or ends):
-        often = max(starts.values())
-        marks = (start, *sorted(one for one, times in starts.items() if one != start and times * 20 >= often))
-        marks = (start,) if start == BINARY else marks
-        evidence = f"{plural(starts[start] + 1, 'line')} of the beginning start with {start.hex()}, as the file does"
-        return _made(source, "lines", Layout(marks=(*marks, *_REMARKS)).to_settings(), evidence)
+    problem = _RAW if b"\n" + start in source.read(0, _SAMPLE).tobytes() else None
     what = "atMSG" if start == BINARY else f"a zero byte and the schema id {int.from_bytes(start[1:], 'big')}"
-    return _made(source, "message", {}, f"the file begins with {what}, and no other message begins after a newline")
+    return _made(source, "message", {}, f"the file begins with {what}", problem)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -202,9 +197,7 @@ def _documents(source: Source, options: Options) -> Container | None:
     buffer = source.read(0, _SAMPLE)
     text = buffer.tobytes()
     front, brace, _ = text.removeprefix(console.BOM).partition(b"{")
-    margin = front[front.rfind(b"\n") + 1 :]
-    margin = margin if not margin.strip() else b""
-    found = documents_in(buffer, margin)
+    found = documents_in(buffer, margin_of(text))
     places = [(begin, end) for begin, end in found if end >= 0 and is_document(text[begin:end])]
     texts = [text[begin:end] for begin, end in places[:_LINES]]
     notes = [line for line in map(bytes.strip, front.split(b"\n")) if line]
@@ -219,13 +212,11 @@ def _documents(source: Source, options: Options) -> Container | None:
     fronts = [one[max(one.rfind(b"\n"), one.rfind(b"}")) + 1 :].removeprefix(console.BOM) for one in fronts]
     leads = [one for one in fronts if not _NOTHING.match(one)]
     detected = detect_layout([lead + b"{}" for lead in leads] if 2 * len(leads) > len(fronts) else texts, options)
-    margins = Counter(one for one in fronts if not one.strip()).most_common(1)
     over = sum(b"\n" in one for one in texts)
     evidence = f"{plural(len(places), 'JSON document')} at the beginning, {over or 'none'} of them over several lines"
     if detected.layout != Layout():
         evidence += f"; {detected.evidence}"
-    settings = {**detected.layout.to_settings(), "margin": escaped(margins[0][0] if margins else margin)}
-    return _made(source, "documents", settings, evidence)
+    return _made(source, "documents", detected.layout.to_settings(), evidence)
 
 
 def _listed(source: Source, options: Options) -> Container | None:
@@ -237,7 +228,7 @@ def _listed(source: Source, options: Options) -> Container | None:
         if texts and all(map(is_record, texts)):
             detected = detect_layout(texts, options)
             evidence = f"{plural(len(texts), 'message')} at the beginning in lists of messages; {detected.evidence}"
-            settings = {**detected.layout.to_settings(), "margin": "", "level": str(level)}
+            settings = {**detected.layout.to_settings(), "level": str(level)}
             return _made(source, "documents", settings, evidence)
     return None
 
@@ -247,19 +238,16 @@ def _listed(source: Source, options: Options) -> Container | None:
 
 def _lines(source: Source, head: bytes, options: Options) -> tuple[Container, float]:
     """A file of messages in lines, and the share of its lines that are complete messages."""
-    marks = _marks(head)
-    texts = _sample(source, marks)
+    texts = _sample(source)
     layout, evidence, share = detect_layout(texts, options)
     key_lines = _key_lines(texts) if layout == Layout() and options.separator in (None, b"\n") else None
     if key_lines is not None:
         end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
-        layout, share = Layout(("key",), end, marks=(key_lines, *_REMARKS[1:])), 1.0
+        layout, share = Layout(("key",), end, marks=(key_lines, *_REMARKS)), 1.0
         evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
-    values = [text.split(layout.separator, len(layout.fields))[-1] for text in texts] if marks else []
-    if 2 * sum(map(is_binary, values)) > len(values):
-        layout = replace(layout, marks=(*marks, *_REMARKS[1:]))
     is_lost = any(b"\xef\xbf\xbd" in text and any(sign in text for sign in _BINARY_SIGNS) for text in texts)
-    return _made(source, "lines", layout.to_settings(), evidence, _LOST if is_lost else None), share
+    is_raw = _BINARY_BYTE.search(head) and NAMED.match(head)
+    return _made(source, "lines", layout.to_settings(), evidence, _LOST if is_lost else _RAW if is_raw else None), share
 
 
 def _key_lines(texts: Sequence[bytes]) -> bytes | None:
@@ -273,46 +261,20 @@ def _key_lines(texts: Sequence[bytes]) -> bytes | None:
     prefix = next((common[:end] for end in ends if not any(one.startswith(common[:end]) for one in values)), None)
     if prefix is None or all(one.strip() == NULL for one in values):
         return None
-    return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
+    fields = [key.rpartition(b'"payload":')[2].strip(b" {}").split(b',"') for key, _ in pairs]
+    is_keyed = all(
+        all(one and one in value for one in some) for some, value in zip(fields, values, strict=True) if value != NULL
+    )
+    return prefix if is_keyed else None
 
 
-def _is_keyed(value: bytes, key: bytes) -> bool:
-    try:
-        fields, content = json.loads(key), json.loads(value)
-    except (ValueError, RecursionError):
-        return False
-    fields = fields.get("payload", fields) if isinstance(fields, dict) else None
-    if not isinstance(fields, dict) or not fields:
-        return False
-    return content is None or (isinstance(content, dict) and _has_fields(content, fields))
-
-
-def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
-    if isinstance(content, dict):
-        has_all = all(name in content and content[name] == value for name, value in fields.items())
-        return has_all or any(_has_fields(one, fields) for one in content.values())
-    return isinstance(content, list) and any(_has_fields(one, fields) for one in content)
-
-
-def _marks(head: bytes) -> tuple[bytes, ...]:
-    """The beginnings of lines whose values may be raw bytes, with newlines."""
-    if _BINARY_BYTE.search(head) is None:
-        return ()
-    for name, token in TOKENS.items():
-        if token.match(head):
-            return _TIMES if name == "timestamp" else (head[: head.index(b":") + 1],)
-    return ()
-
-
-def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
+def _sample(source: Source) -> list[bytes]:
     """Lines from the beginning, the middle and the end of a file, without their ends."""
     texts: list[bytes] = []
     share = source.length // _SHARE_OF_FILE
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
         window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
-        for chunk in console.read_lines(
-            source, start, min(start + _SAMPLE, source.length), Layout(marks=marks), window
-        ):
+        for chunk in console.read_lines(source, start, min(start + _SAMPLE, source.length), Layout(), window):
             for begin, end, _ in chunk.segments[:_LINES]:
                 text = chunk.buffer[begin - chunk.base : end - chunk.base].tobytes()
                 texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(console.BOM))
@@ -327,9 +289,7 @@ def _sample(source: Source, marks: tuple[bytes, ...]) -> list[bytes]:
 _SEPARATORS: Final = tuple(
     one.encode() for one in ("\t", " | ", "|", ", ", ",", "; ", ";", " : ", "::", " - ", ": ", ":", " ", "-", "=")
 )
-"""What people use as a separator, the longer before what it contains."""
-_RUN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]+")
-_SIGN: Final = re.compile(rb"[^A-Za-z0-9_\"'{}\[\]\x80-\xff]\{")
+"""What people use as a separator, the longer before what it contains; others are an option."""
 _AROUND: Final = (("headers", "key"), ("headers",), ("key",))
 """What may be between the properties with names and the value."""
 _ENCODED: Final = re.compile(rb"YXRNU0|AAA|ey[A-DI-L]|ew|(?i:61[ :]?74|7b|00[ :]?00)|\{'")
@@ -397,9 +357,10 @@ def _layouts(texts: Sequence[bytes], options: Options) -> Iterator[Layout]:
     yield from (Layout(records=is_wrapped, encoding=one, separator=given or b"\t") for one in encodings)
     if is_wrapped:
         return
-    has_names = 2 * sum(any(token.match(text) for token in TOKENS.values()) for text in texts) > len(texts)
-    for encoding, separator in product(encodings, _separators(texts) if given is None else (given,)):
-        named = Counter(_names(text, separator) for text in texts).most_common(1)
+    has_names = 2 * sum(NAMED.match(text) is not None for text in texts) > len(texts)
+    separators = [one for one in _SEPARATORS if 2 * sum(one in text for text in texts) > len(texts)]
+    for encoding, separator in product(encodings, separators if given is None else (given,)):
+        named = Counter(tuple(properties(text, separator)[0]) for text in texts).most_common(1)
         names = named[0][0] if named else ()
         if has_names and not names:
             continue
@@ -407,8 +368,6 @@ def _layouts(texts: Sequence[bytes], options: Options) -> Iterator[Layout]:
         for fields in (names, *((*names, *one) for one in around)):
             if fields:
                 yield Layout(fields, separator, encoding)
-            if fields[-1:] != ("headers",):
-                yield Layout((*fields, console.TAIL), separator, encoding)
 
 
 def _has_headers(texts: Sequence[bytes], names: tuple[str, ...], separator: bytes) -> bool:
@@ -435,29 +394,6 @@ def _shows(text: bytes, layout: Layout) -> bool:
     if not layout.records and text.lstrip()[:1] == b"{" and (is_document(text) or is_cut_off(text)):
         return not layout.fields
     return _is_complete(text, layout)
-
-
-def _names(text: bytes, separator: bytes) -> tuple[str, ...]:
-    """The properties with names that a line begins with."""
-    names = []
-    for name, token in TOKENS.items():
-        found = token.match(text)
-        if found is not None and text.startswith(separator, found.end()):
-            names.append(name)
-            text = text[found.end() + len(separator) :]
-    return tuple(names)
-
-
-def _separators(texts: Sequence[bytes]) -> list[bytes]:
-    """What is in most of these lines and may separate their parts: signs of their own that follow the first property
-    or precede the value, then what people use."""
-    tokens = [next(filter(None, (token.match(text) for token in TOKENS.values())), None) for text in texts]
-    after = [text[found.end() :] for text, found in zip(texts, tokens, strict=True) if found is not None]
-    before = [text[: found.end() - 1][::-1] for text in texts if (found := _SIGN.search(text)) is not None]
-    runs = [_RUN.match(_common(after)), _RUN.match(_common(before))]
-    own = [run[0][:: 1 - 2 * at] for at, run in enumerate(runs) if run is not None]
-    own = [run for run in own if b"\t" not in run and run not in {one * (len(run) // len(one)) for one in _SEPARATORS}]
-    return [one for one in (*own, *_SEPARATORS) if 2 * sum(one in text for text in texts) > len(texts)]
 
 
 def _common(texts: Sequence[bytes]) -> bytes:

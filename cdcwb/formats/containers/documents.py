@@ -38,7 +38,7 @@ from cdcwb.formats.containers.messages import (
 from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import interpreted, kernel, read_only
 
-__all__ = ["documents_in", "read_documents"]
+__all__ = ["documents_in", "margin_of", "read_documents"]
 
 Int: TypeAlias = Any
 
@@ -164,10 +164,18 @@ def documents_in(data: Bytes, margin: bytes, level: int = 0, depth: int = 0) -> 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-def read_documents(source: Source, layout: Layout, margin: bytes, level: int) -> Iterator[Chunk]:
-    """All segments of a file. ``margin``: the blanks before the braces of documents at line starts; ``level``: the
-    objects around each document; ``layout``: what may precede a document on its line."""
+def margin_of(text: bytes) -> bytes:
+    """The blanks before the first document of a file on its line, as they precede the others."""
+    front = text[: text.find(b"{")].removeprefix(BOM)
+    margin = front[front.rfind(b"\n") + 1 :]
+    return margin if not margin.strip() else b""
+
+
+def read_documents(source: Source, layout: Layout, level: int) -> Iterator[Chunk]:
+    """All segments of a file. ``level``: the objects around each document; ``layout``: what may precede a document on
+    its line."""
     done, depth, size = 0, 0, _WINDOW
+    margin = b"" if level else margin_of(source.read(0, _WINDOW).tobytes())
     while done < source.length:
         buffer = source.read(done, done + size)
         text = buffer.tobytes()

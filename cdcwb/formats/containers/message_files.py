@@ -199,9 +199,7 @@ def chunks(container: Container, source: Source, start: int, stop: int) -> Itera
     if start > 0 or not source.length:
         return iter(())  # they are one part, which begins at 0
     if container.kind == "documents":
-        settings = container.settings
-        margin = unescaped("margin", settings.get("margin", ""))
-        return read_documents(source, container.layout, margin, int(settings.get("level", 0)))
+        return read_documents(source, container.layout, int(container.settings.get("level", 0)))
     return _whole(source)
 
 

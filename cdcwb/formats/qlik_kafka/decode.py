@@ -272,6 +272,11 @@ _NO_FORM: Final = (
     "bytes of schema id) or, for plain Avro, the option avro_schema; found the bytes {found}"
 )
 
+_OTHER: Final = (
+    "expected the table and columns that the first metadata message with schema id {id} describes, found others; "
+    "messages with this id are decoded with the first"
+)
+
 
 def decode(
     messages: Messages, settings: MessageSettings, versions: VersionLookup, images: Images, schema: str | None = None
@@ -392,18 +397,23 @@ class _MessageDecoder:
         """Adds a metadata message (§3)."""
         lineage = body.get("lineage")
         lineage = lineage if isinstance(lineage, dict) else body
+        code = Problem.SCHEMA_TEXT
         try:
-            if problem is None:
-                self.found.described.append((number, tables.from_metadata(body)))
+            version = None if problem else tables.from_metadata(body)
         except ValueError as reason:
-            problem = str(reason)
+            version, problem = None, str(reason)
+        if version is not None:
+            self.found.described.append((number, version))
+            known = self.versions.by_schema_id.get(version.schema_id or "")
+            if known is not None and not known.same_table(version):
+                code, problem = Problem.SCHEMA_MISMATCH, _OTHER.format(id=version.schema_id)
         headers = {**outer, "schemaId": body.get("schemaId")}
         headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
         named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
         schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
         group = MessageGroup("MD", Kind.SCHEMA, None, MessageTable(schema, table, "message"), schema_id)
         group.headers = self.single(headers)
-        group.problem = None if problem is None else (Problem.SCHEMA_TEXT, problem)
+        group.problem = None if problem is None else (code, problem)
         self.found.add(group, np.array([number]), 0)
 
     # --- JSON

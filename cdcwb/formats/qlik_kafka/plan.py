@@ -7,9 +7,9 @@ text; its size depends on the numbers of files, parts and versions, not on that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -33,7 +33,6 @@ from cdcwb.formats.qlik_kafka.versions import (
     UNNAMED,
     MessageSettings,
     MessageTable,
-    Place,
     Version,
     VersionLookup,
     from_avro,
@@ -48,34 +47,23 @@ __all__ = ["Plan", "complete"]
 
 # --- first pass -------------------------------------------------------------------------------------------------------
 
-_MOST: Final = 10_000  # shapes, and ids, of one part; there are more only if names and ids are data
+_MOST: Final = 10_000  # versions of one part without metadata; there are more only if names and ids are data
 _AVRO: Final = (WireForm.ENVELOPE, WireForm.CONFLUENT, WireForm.BARE)
-
-
-class Shape(NamedTuple):
-    """The identity of a version without metadata."""
-
-    table: MessageTable
-    external: str | None
-    names: tuple[str, ...]
+_METADATA, _REGISTRY, _TEXT, _NAMES, _MISSING = "metadata", "registry", "text", "names", "missing"
 
 
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass finds in a part. Every dictionary has the first place of its key. ``shapes``: those of data
-    messages that name no schema, and, by the schema id, of the first message in JSON of each, in case its metadata is
-    missing. ``clashing``: versions that differ from the one in ``metadata`` with the same schema id."""
+    """What the first pass finds in a part. ``versions`` are at the first message of each, by how messages find them:
+    what a metadata message describes, an id of a registry, an Avro schema in messages, the names of columns in data
+    messages without a schema id, or with this one, in case its metadata is missing."""
 
     records: int = 0
     messages: int = 0
     has_avro: bool = False
-    metadata: dict[str, tuple[Place, Version]] = field(default_factory=dict)
-    clashing: list[tuple[Place, Version]] = field(default_factory=list)
     schema_ids: set[str] = field(default_factory=set)
-    schema_texts: dict[str, Place] = field(default_factory=dict)
-    registry_ids: dict[int, Place] = field(default_factory=dict)
+    versions: dict[tuple[str, Any], Version] = field(default_factory=dict)
     registry_names: dict[int, set[MessageTable]] = field(default_factory=dict)
-    shapes: dict[str | Shape, tuple[Place, Shape]] = field(default_factory=dict)
 
     def add(self, other: FirstPass) -> None:
         """Adds what was found in a later part."""
@@ -83,20 +71,13 @@ class FirstPass:
         self.messages += other.messages
         self.has_avro |= other.has_avro
         self.schema_ids |= other.schema_ids
-        for place, version in (*other.metadata.values(), *other.clashing):
-            self.describe(place, version)
-        for name in ("schema_texts", "registry_ids", "shapes"):
-            setattr(self, name, {**getattr(other, name), **getattr(self, name)})
+        self.versions = self.versions | {key: one for key, one in other.versions.items() if key not in self.versions}
         for number, names in other.registry_names.items():
             self.registry_names.setdefault(number, set()).update(names)
 
-    def describe(self, place: Place, version: Version) -> None:
-        """Adds the version that a metadata message describes. The same version again is a repeat; another one under the
-        same schema id is clashing."""
-        _, known = self.metadata.setdefault(version.table_version, (place, version))
-        mine = [known, *(one for _, one in self.clashing if one.table_version == version.table_version)]
-        if not any(one.same_table(version) for one in mine) and len(self.clashing) < _MOST:
-            self.clashing.append((place, version))
+    def of(self, *kinds: str) -> dict[Any, Version]:
+        """The versions that messages find in these ways."""
+        return {key: one for (kind, key), one in self.versions.items() if kind in kinds}
 
 
 class _Envelope(msgspec.Struct):
@@ -118,12 +99,10 @@ def scan(batches: Batches, container: Container | None, settings: MessageSetting
 
 
 def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: MessageSettings, has_schema: bool) -> None:
-    def note(known: dict[Any, Any], name: Any, number: int, *more: Any) -> None:
-        if name not in known and len(known) < _MOST:
-            known[name] = (place(number), *more) if more else place(number)
-
-    def place(number: int) -> Place:
-        return int(files[number]), int(messages.offset[number]), int(messages.length[number])
+    def note(kind: str, key: Any, number: int, version: Version) -> None:
+        if (kind, key) not in found.versions and (kind == _METADATA or len(found.versions) < _MOST):
+            place = int(files[number]), int(messages.offset[number]), int(messages.length[number])
+            found.versions[kind, key] = version.at(place)
 
     forms = forms_of(messages)
     found.records += len(forms)
@@ -138,23 +117,22 @@ def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: Mes
     json_messages = np.array(unknown, dtype=np.int64)
     decoded = scan_groups(messages, json_messages, np.flatnonzero(forms == WireForm.ENVELOPE), settings)
     for number, version in sorted(decoded.described, key=lambda one: one[0]):
-        found.describe(place(number), version.at(place(number)))
-    numbers, first = np.unique(decoded.group[decoded.rows], return_index=True)
-    order = np.argsort(first)
-    for number, at in zip(decoded.rows[first[order]].tolist(), numbers[order].tolist(), strict=True):
+        note(_METADATA, version.schema_id, number, version)
+    groups, first = np.unique(decoded.group[decoded.rows], return_index=True)
+    for number, at in sorted(zip(decoded.rows[first].tolist(), groups.tolist(), strict=True)):
         group = decoded.groups[at]
         if group.schema_text is not None:
-            note(found.schema_texts, group.schema_text, number)
+            note(_TEXT, group.schema_text, number, Version("", None, None, [], "record", group.schema_text))
         if group.schema_id is not None:
             found.schema_ids.add(group.schema_id)
         if group.is_decoded:
-            shape = Shape(group.table, group.external, tuple(group.names))
-            note(found.shapes, shape if group.schema_id is None else group.schema_id, number, shape)
+            version = from_names("", group.table, group.names, group.external)
+            kind, key = (_NAMES, version.identity) if group.schema_id is None else (_MISSING, group.schema_id)
+            note(kind, key, number, version)
     for identifier, rows in () if has_schema else by_registry_id(messages, forms):
-        note(found.registry_ids, identifier, int(rows[0]))
-        if identifier in found.registry_ids:
-            names = _named_around(messages, rows, settings)
-            found.registry_names.setdefault(identifier, set()).update(names)
+        note(_REGISTRY, identifier, int(rows[0]), Version(str(identifier), None, None, [], "registry"))
+        if (_REGISTRY, identifier) in found.versions:
+            found.registry_names.setdefault(identifier, set()).update(_named_around(messages, rows, settings))
 
 
 def _schema_id(value: bytes) -> str | None:
@@ -197,21 +175,22 @@ def usable_places(whole: FirstPass, given: str | None) -> tuple[tuple[str, ...],
     """
     if given is not None:
         return (given,), [detected_row("table_from", given, "given as an option", True)]
+    inferred = whole.of(_NAMES, _MISSING).values()
     for place in ("column", "topic", "key"):
-        reason = _doubt([shape for _, shape in whole.shapes.values() if shape.table.place == place], place)
+        reason = _doubt([one for one in inferred if one.named_by == place], place)
         if reason:  # a message that has this place was not asked for the following ones
             return PLACES[: PLACES.index(place)], [detected_row("table_from", f"not {place}", reason, False)]
     return PLACES[:-1], []
 
 
-def _doubt(shapes: Sequence[Shape], place: str) -> str:
-    first: dict[str, tuple[str, ...]] = {}
-    for shape in shapes:
-        known = first.setdefault(shape.table.label, shape.names)
-        if len(set(known) & set(shape.names)) < _OVERLAP * min(len(known), len(shape.names)):
-            one, other = (", ".join(names[:2]) for names in (known, shape.names))
-            return f"rows under {shape.table.label} have different columns ({one} … and {other} …)"
-    alike = {frozenset(shape.names) for shape in shapes}
+def _doubt(versions: Sequence[Version], place: str) -> str:
+    first: dict[str | None, list[str]] = {}
+    for version in versions:
+        known, names = first.setdefault(version.label, version.names), version.names
+        if len(set(known) & set(names)) < _OVERLAP * min(len(known), len(names)):
+            one, other = (", ".join(some[:2]) for some in (known, names))
+            return f"rows under {version.label} have different columns ({one} … and {other} …)"
+    alike = {frozenset(version.names) for version in versions}
     if place != "topic" and len(first) > len(alike):
         return f"{len(first)} different values with {len(alike)} sets of columns: they are data, not table names"
     return ""
@@ -222,25 +201,18 @@ def _doubt(shapes: Sequence[Shape], place: str) -> str:
 
 def find_versions(
     whole: FirstPass,
-    outside: Sequence[Version],
+    outside: Mapping[Any, Version],
     registry: Mapping[int, str],
-    schemas: Iterable[tuple[str, str, Place]],
+    schemas: Sequence[Version],
     places: Sequence[str],
 ) -> list[Version]:
     """The versions: from metadata messages (those of the capture before those ``outside`` of it), from the ``registry``
-    (texts by ids) for every id that was seen, from Avro schemas of messages and others (``schemas``: text, origin,
-    place), and from the shapes of messages without any of these. ``places``: where names of tables may be.
-    """
-    made = {version.table_version: version for version in reversed(outside)}
-    made |= {name: version for name, (_, version) in whole.metadata.items()}
-    missing = [one for name, one in whole.shapes.items() if name not in made]
-    for _, version in whole.clashing:  # no message finds it by its id
-        version.table_version, version.schema_id = unused_name(version.table_version, made), None
-        made[version.table_version] = version
-    versions = list(made.values())
-    for number, place in whole.registry_ids.items():
-        version = _of_registry(number, registry.get(number), whole.registry_names.get(number, set()))
-        versions.append(version.at(place))
+    (texts by ids) for every id that was seen, from Avro schemas in messages and from other ``schemas``, and from the
+    names of columns in messages without any of these. ``places``: where names of tables may be."""
+    made = dict(reversed(list(outside.items()))) | whole.of(_METADATA)
+    versions = [*made.values()]
+    for number, version in whole.of(_REGISTRY).items():
+        versions.append(_of_registry(version, registry.get(number), whole.registry_names.get(number, set())))
     numbers: Counter[str] = Counter()
 
     def numbered(label: str) -> str:
@@ -248,47 +220,50 @@ def find_versions(
         return f"{label}@{numbers[label]}"
 
     known = {version.text for version in versions}
-    for text, origin, place in (*((text, "record", place) for text, place in whole.schema_texts.items()), *schemas):
-        made_of_text = None if text in known else _of_text(text, origin)
-        known.add(text)
-        if made_of_text is not None:
-            made_of_text.table_version = numbered(made_of_text.full_name or "unnamed")
-            versions.append(made_of_text.at(place if place[1] >= 0 else (-1, -1, -1)))
-    shapes: dict[Shape, Place] = {}
-    for place, shape in missing:
-        shape = shape if shape.table.place in places else shape._replace(table=UNNAMED)
-        shapes[shape] = min(place, shapes.get(shape, place))
+    for version in (*whole.of(_TEXT).values(), *schemas):
+        if version.text not in known and (described := _described(version)) is not None:
+            described.table_version = numbered(described.full_name or "unnamed")
+            versions.append(described)
+        known.add(version.text)
+    missing = [*whole.of(_NAMES).values(), *(one for key, one in whole.of(_MISSING).items() if key not in made)]
     taken = {version.table_version for version in versions}
-    for shape, place in sorted(shapes.items(), key=lambda item: item[1]):
-        name = f"external {shape.external}" if shape.external else numbered(shape.table.label)
-        name = f"{name} {shape.table.label}" if shape.external and name in taken else name
-        name = unused_name(name, taken, "@")
+    inferred: dict[Any, Version] = {}
+    for version in sorted(missing, key=lambda one: one.place):
+        if version.named_by not in (*places, None):
+            version = from_names("", UNNAMED, version.names, version.external).at_place_of(version)
+        if version.identity in inferred:
+            continue
+        label = version.label or ""
+        name = f"external {version.external}" if version.external else numbered(label)
+        name = unused_name(f"{name} {label}" if version.external and name in taken else name, taken, "@")
         taken.add(name)
-        versions.append(from_names(name, shape.table, shape.names, shape.external).at(place))
-    return sorted(versions, key=lambda version: version.place)
+        version.table_version = name
+        inferred[version.identity] = version
+    return sorted([*versions, *inferred.values()], key=lambda version: version.place)
 
 
-def _of_registry(number: int, text: str | None, names: set[MessageTable]) -> Version:
-    version = Version(str(number), None, None, [], "registry", text)
+def _of_registry(version: Version, text: str | None, names: set[MessageTable]) -> Version:
+    """The version of an id of a registry, with its schema if there is one, and the one name in or around messages."""
+    found, number = version, version.table_version
     try:
-        version = version if text is None else from_avro(text, str(number), "registry")
+        found = version if text is None else from_avro(text, number, "registry").at_place_of(version)
     except CaptureError as reason:
-        version.problem = f"schema {number}: {reason.message}"
-    version.registry_id = number
+        found.text, found.problem = text, f"schema {number}: {reason.message}"
+    found.registry_id = int(number)
     (name,) = names if len(names) == 1 else (UNNAMED,)
-    if version.table_name is None and name.table is not None:
-        version.schema_name, version.table_name = name.schema, name.table
-        version.lineage["table named by"] = name.place
-    return version
+    if found.table_name is None and name.table is not None:
+        found.schema_name, found.table_name = name.schema, name.table
+        found.lineage["table named by"] = name.place
+    return found
 
 
-def _of_text(text: str, origin: str) -> Version | None:
-    """The version of an Avro schema of data records; None for that of an envelope or of something else."""
+def _described(version: Version) -> Version | None:
+    """The version that its Avro schema of data records describes; None for that of an envelope or something else."""
     try:
-        version = from_avro(text, "", origin)
+        found = from_avro(version.text or "", "", version.origin)
     except CaptureError:
         return None
-    return version if version.columns else None
+    return found.at_place_of(version) if found.columns else None
 
 
 # --- plan -------------------------------------------------------------------------------------------------------------
@@ -314,15 +289,17 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
     whole, outside = FirstPass(), _outside(options.given.get("metadata", ""), plan.settings)
     for one in each(scan, plan.settings):
         whole.add(one)
-    texts = read_registry(options.registry, sorted(whole.registry_ids)) if options.registry else {}
-    if plan.settings.avro_schema is not None:  # a record without a frame may begin with a zero, too
-        whole.registry_ids = {number: place for number, place in whole.registry_ids.items() if number in texts}
+    ids = sorted(whole.of(_REGISTRY))
+    texts = read_registry(options.registry, ids) if options.registry else {}
+    given = plan.settings.avro_schema
+    if given is not None:  # a record without a frame may begin with a zero, too
+        ids = [number for number in ids if number in texts]
+        whole.versions = {key: one for key, one in whole.versions.items() if key[0] != _REGISTRY or key[1] in texts}
     places, detected = usable_places(whole, options.given.get("table_from"))
     is_printed = any(one.settings.get("encoding") == AVRO_JSON for one in plan.containers)
     plan.settings = replace(plan.settings, places=places, is_printed_avro=is_printed)
-    schemas = [(one.schema, "record", (at, -1, -1)) for at, one in enumerate(plan.containers) if one.schema is not None]
-    schemas += [] if plan.settings.avro_schema is None else [(plan.settings.avro_schema, "side file", (-1, -1, -1))]
-    plan.notes += _clashes(whole, plan.containers)
+    schemas = [Version("", None, None, [], "record", one.schema) for one in plan.containers if one.schema is not None]
+    schemas += [] if given is None else [Version("", None, None, [], "side file", given)]
     plan.versions = find_versions(whole, outside, texts, schemas, places)
     plan.notes += [
         problem_row(Problem.SCHEMA_TEXT, one.problem, table=one.full_name) for one in plan.versions if one.problem
@@ -332,9 +309,9 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
         "records": whole.records,
         "messages": whole.messages,
         "table_versions": len(plan.versions),
-        "unresolved_schemas": len(unresolved) + len(set(whole.registry_ids) - set(texts)),
+        "unresolved_schemas": len(unresolved) + len(set(ids) - set(texts)),
     }
-    plan.detected += [*detected, *_detected_rows(whole, plan.versions, unresolved, texts)]
+    plan.detected += [*detected, *_detected_rows(whole, plan.versions, unresolved, ids, texts)]
     if "mask_order" in options.given:
         plan.detected.append(detected_row("mask_order", plan.settings.mask_order, "given as an option", True))
     elif whole.has_avro or is_printed or any(one.schema for one in plan.containers):
@@ -358,23 +335,7 @@ def _votes(batches: Batches, container: Container | None, given: tuple[str, int]
     return votes
 
 
-def _clashes(whole: FirstPass, containers: Sequence[Container]) -> list[dict[str, Any]]:
-    """Metadata messages that describe something else under a schema id that was there before."""
-    notes = []
-    for (file, offset, length), version in whole.clashing:
-        (first_file, first_offset, _), _ = whole.metadata[version.table_version]
-        at = f"offset {first_offset}"
-        at += f" of {containers[first_file].path}" if containers and first_file != file else ""
-        sentence = (
-            f"expected the columns that schema id {version.table_version} has in the metadata message at {at}, found "
-            "others; messages with this id are decoded with the first"
-        )
-        place = {"file": containers[file].path, "offset": offset, "length": length} if containers else {}
-        notes.append(problem_row(Problem.SCHEMA_MISMATCH, sentence, table=version.full_name, **place))
-    return notes
-
-
-def _outside(paths: str, settings: MessageSettings) -> list[Version]:
+def _outside(paths: str, settings: MessageSettings) -> dict[Any, Version]:
     """The versions of the metadata messages outside of the capture, in files and folders, one in each line."""
     whole = FirstPass()
     for path in list_files(paths.split("\n")) if paths else ():
@@ -382,21 +343,21 @@ def _outside(paths: str, settings: MessageSettings) -> list[Version]:
         for start, stop in message_files.parts(container):
             batches = ((messages, -1) for messages in message_files.read(container, start, stop))
             whole.add(scan(batches, container, settings))
-    if paths and not whole.metadata:
+    found = whole.of(_METADATA)
+    if paths and not found:
         raise OptionError("option metadata: no metadata message was found there", path=paths.split("\n", maxsplit=1)[0])
-    versions = [version.at((-1, -1, -1)) for _, version in whole.metadata.values()]
-    for version in versions:
-        version.origin = "side file"
-    return versions
+    for version in found.values():
+        version.at((-1, -1, -1)).origin = "side file"
+    return found
 
 
 def _detected_rows(
-    whole: FirstPass, versions: Sequence[Version], unresolved: set[str], texts: Mapping[int, str]
+    whole: FirstPass, versions: Sequence[Version], unresolved: set[str], ids: Sequence[int], texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
     """Where the names of tables were found that no metadata gives, and where the versions are from."""
     named: dict[tuple[str, str], dict[str, Any]] = {}
     for version in versions:
-        place = version.lineage.get("table named by")
+        place = version.named_by
         if place and version.full_name:
             evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
             row = detected_row("table_from", place, evidence, False, version.full_name)
@@ -406,8 +367,8 @@ def _detected_rows(
         known = len(whole.schema_ids) - len(unresolved)
         evidence = f"{known} of {len(whole.schema_ids)} schema ids that data messages name have their metadata message"
         rows.append(detected_row("metadata", "messages" if known else "none", evidence, False))
-    if whole.registry_ids:
-        evidence = f"{len(texts)} of {len(whole.registry_ids)} schema ids of the Confluent framing are in the registry"
+    if ids:
+        evidence = f"{len(texts)} of {len(ids)} schema ids of the Confluent framing are in the registry"
         rows.append(detected_row("registry", "given" if texts else "none", evidence, bool(texts)))
     inferred = sum(one.origin == "inferred" for one in versions)
     if inferred:

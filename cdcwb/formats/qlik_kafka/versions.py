@@ -109,6 +109,25 @@ class Version(TableVersion):
         self.file_index, self.offset, self.length = place
         return self
 
+    def at_place_of(self, other: Version) -> Version:
+        """The same version, first seen where the other was."""
+        return self.at((other.file_index, other.offset, other.length))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def named_by(self) -> str | None:
+        """The place of the table's name if no metadata gives it."""
+        return self.lineage.get("table named by")
+
+    @property
+    def identity(self) -> tuple[str | None, ...]:
+        """How a message finds it whose metadata is unknown."""
+        return (self.label, self.external, *self.names)
+
     @property
     def has_event(self) -> bool:
         """Whether an event describes it: not for a registry or a side file."""
@@ -262,11 +281,7 @@ class VersionLookup:
         self.by_schema_id = {one.schema_id: one for one in self.versions if one.schema_id is not None}
         self.by_registry_id = {one.registry_id: one for one in self.versions if one.registry_id is not None}
         self.by_text = {one.text: one for one in reversed(self.versions) if one.text}  # of several the first
-        self._by_names = {
-            (one.label, one.external, tuple(column.name for column in one.columns)): one
-            for one in self.versions
-            if one.label is not None
-        }
+        self._by_names = {one.identity: one for one in self.versions if one.label is not None}
         self._decoders: dict[tuple[str, tuple[str, ...] | None], Decoder] = {}
 
     def decoder(self, text: str, fields: tuple[str, ...] | None = None) -> Decoder:
@@ -278,4 +293,4 @@ class VersionLookup:
 
     def of_names(self, table: MessageTable, external: str | None, names: Iterable[str]) -> Version | None:
         """The version of a message whose metadata is unknown."""
-        return self._by_names.get((table.label, external, tuple(names)))
+        return self._by_names.get((table.label, external, *names))
