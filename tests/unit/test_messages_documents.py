@@ -160,13 +160,16 @@ def test_a_note_before_the_only_document_which_is_cut_off(tmp_path: Path) -> Non
     assert [(row.state, row.value) for row in found] == [(4, None), (0, good[:40].rstrip())]
 
 
-def test_a_document_longer_than_any_message_is_malformed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_longer_than_any_message_is_malformed_with_all_that_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(documents, "LONGEST", 3 << 20)
     good = pretty(ONE)
     long = b'{"a":\n"' + b"x" * (4 << 20) + b'"}'
     for closed in (long, long[:-1]):
         found = rows(put(tmp_path, damaged(good, closed, good)))
-        assert [row.value for row in found if row.state == 0] == [good, good]
+        assert [row.value for row in found if row.state == 0] == [good]
+        assert sum(row.length for row in found) == len(damaged(good, closed, good))
         reasons = {row.reason for row in found if row.state}
         sentence = "a JSON document whose end cannot be found: "
         assert len(reasons) == 1

@@ -46,7 +46,7 @@ from cdcwb.formats.files import Source
 
 __all__ = [
     "BOM", "NAMED", "NO_HEADERS", "NULL", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
-    "is_note", "line_holding", "newlines", "parse", "properties", "read_lines", "remark", "unescaped",
+    "is_note", "newlines", "parse", "properties", "read_lines", "remark", "unescaped",
 ]  # fmt: skip
 
 # --- notes ------------------------------------------------------------------------------------------------------------
@@ -435,17 +435,3 @@ def first_line(source: Source, position: int, marks: Marks = ()) -> int:
             return at + int(ends[0])
         at, step = at + step, min(2 * step, _WINDOW)
     return source.length
-
-
-def line_holding(source: Source, offset: int, marks: Marks = ()) -> int:
-    """Where the line begins that has the byte at ``offset``."""
-    ahead = max(map(len, marks), default=0)
-    stop, step = offset + 1, _STEP
-    while stop > 1:
-        begin = max(stop - 1 - step, 0)
-        ends = begin + newlines(source.read(begin, min(stop + ahead, source.length)), marks)
-        ends = ends[ends <= offset]
-        if len(ends):
-            return int(ends[-1])
-        stop, step = begin + 1, min(2 * step, _WINDOW)
-    return 0

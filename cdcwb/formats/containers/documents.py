@@ -191,24 +191,13 @@ def read_documents(source: Source, layout: Layout, level: int) -> Iterator[Chunk
         segments = _segments(text, found, stop, layout, level, done, is_last)
         used = segments[-1][1] - done if segments else 0
         if not used and len(text) > LONGEST:
-            used = _resume(source, done + len(text), margin) - done
-            segments = list(damage(done, done + used, _TOO_LONG))
-            buffer = source.read(done, done + used)
+            for one in damage(done, source.length, _TOO_LONG):
+                yield Chunk(one[0], source.read(*one[:2]), [one])
+            return
         if used:
             yield Chunk(done, buffer[:used], segments)
             depth = level
         done, size = done + used, min(2 * size, _MOST_WINDOW if used else LONGEST + _WINDOW)
-
-
-def _resume(source: Source, at: int, margin: bytes) -> int:
-    """Where the next line after ``at`` begins with the margin and an opening brace; the end of the file without one."""
-    start = b"\n" + margin + b"{"
-    while at < source.length:
-        found = source.read(at, at + _MOST_WINDOW).tobytes().find(start)
-        if found >= 0:
-            return at + found + 1
-        at += _MOST_WINDOW - len(start)
-    return source.length
 
 
 class _Segments:

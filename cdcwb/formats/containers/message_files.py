@@ -11,7 +11,7 @@ from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.avro_file import AvroFile, read_avro
 from cdcwb.formats.containers.avro_json import AVRO_JSON, decoded
-from cdcwb.formats.containers.console import BOM, Layout, line_holding, read_lines, unescaped
+from cdcwb.formats.containers.console import BOM, Layout, read_lines, unescaped
 from cdcwb.formats.containers.documents import read_documents
 from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, malformed_rows
 from cdcwb.formats.containers.messages import (
@@ -163,6 +163,9 @@ def read(
             yield from (_decoded(container, one) for one in batches_of(chunks(container, source, start, stop), batch))
 
 
+_NEAR: Final = 1 << 14  # bytes before an offset in which its line probably begins
+
+
 def locate(container: Container, offset: int) -> Messages:
     """The one segment that has a byte, or the row or message at a place. Raises CaptureError if there is none."""
     if container.unit == OffsetUnit.MESSAGE:
@@ -177,14 +180,17 @@ def locate(container: Container, offset: int) -> Messages:
     if container.unit == OffsetUnit.ROW:
         return next(read(container, offset, offset + 1))
     with container.open() as source:
-        start, stop = 0, container.size
-        if container.kind == "lines":
-            start = line_holding(source, offset, container.layout.marks)
-            stop = start + 1
-        for base, buffer, segments in chunks(container, source, start, stop):
-            found = [one for one in segments if one[0] <= offset < one[1]]
-            if found:
-                return _decoded(container, next(batches_of([Chunk(base, buffer, found)], 1)))
+        before = _NEAR if container.kind == "lines" else offset
+        while True:
+            start = max(offset - before, 0)
+            stop = offset + 1 if container.kind == "lines" else container.size
+            for base, buffer, segments in chunks(container, source, start, stop):
+                found = [one for one in segments if one[0] <= offset < one[1]]
+                if found:
+                    return _decoded(container, next(batches_of([Chunk(base, buffer, found)], 1)))
+            if start == 0:
+                break
+            before *= 64  # the line begins before
     raise CaptureError("the file became shorter while it was read", path=container.path, offset=offset)
 
 
