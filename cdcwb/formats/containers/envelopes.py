@@ -131,12 +131,12 @@ def _parts(text: bytes, has_bytes: bool) -> dict[str, Any] | None:
     fields = _anything.decode(text.decode("latin-1").encode() if has_bytes else text)
     if not isinstance(fields, dict):
         return None
-    for name in _INSIDE.keys() & fields.keys():
-        inner = fields[name]
-        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and _INSIDE[name] in inner:
-            fields |= inner
-            return {part: fields[one] for part, one in _named_parts(fields).items()}
     names = _names_of(tuple(fields))
+    for name, shown_by in _INSIDE.items() if names is None else ():
+        inner = fields.get(name)
+        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shown_by in inner:
+            fields |= inner
+            names = _named_parts(fields)
     return None if names is None else {part: fields[one] for part, one in names.items()}
 
 
@@ -169,7 +169,8 @@ def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     has_bytes = not _is_utf8(text)
     try:
         parts = _parts(text, has_bytes)
-        if parts and not has_bytes and str(parts.get("value"))[:5].startswith(_BINARY):
+        value = None if parts is None else parts.get("value")
+        if parts and not has_bytes and value.__class__ is str and value.startswith(_BINARY):
             parts, has_bytes = _parts(text, True) or parts, True
     except _INVALID as reason:
         return ParsedSegment(MALFORMED, None, reason=f"a JSON object with a message in it was expected: {reason}")
@@ -196,11 +197,11 @@ def _payload(value: Any) -> Any:
 def _decoded(value: Any, text: bytes, part: str, encoding: str, has_bytes: bool) -> bytes | None:
     """A value: the bytes of a text, decoded, or other JSON as it is in ``text``; None for null, and if it cannot be
     decoded."""
-    if isinstance(value, str):
-        raw = _encoded(value, has_bytes)
-        return DECODERS[encoding](raw) if encoding in DECODERS and value[:64].lstrip()[:1] != "{" else raw
     if value is None:
         return None
+    if value.__class__ is str:
+        raw = _encoded(value, has_bytes)
+        return DECODERS[encoding](raw) if encoding in DECODERS and value[:64].lstrip()[:1] != "{" else raw
     fields = _raw.decode(text)
     written = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), b"")
     is_wrapped = not written or (b'"encoding"' in written[:4096] and b'"payload"' in written)
@@ -219,8 +220,9 @@ def _key(parts: Mapping[str, Any], text: bytes, encoding: str, has_bytes: bool) 
     """A key likewise; one in base64 or hex digits must be text or a binary message."""
     key = _payload(parts.get("key"))
     found = _decoded(key, text, "key", encoding, has_bytes)
-    is_decoded = found is not None and (is_binary(found) or _is_utf8(found))
-    return _encoded(key, has_bytes) if isinstance(key, str) and encoding in DECODERS and not is_decoded else found
+    if encoding not in DECODERS or not isinstance(key, str) or (found and (is_binary(found) or _is_utf8(found))):
+        return found
+    return _encoded(key, has_bytes)
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -240,7 +242,7 @@ def _facts(parts: Mapping[str, Any], has_bytes: bool) -> dict[str, str | None]:
         facts["timestamp"] = time_text(time) if isinstance(time, int) else _time(str(time))
     if kind is not None:
         facts["timestamp_type"] = TIME_TYPES.get(str(kind).lower(), str(kind))
-    if headers is not None:
+    if headers:
         facts |= headers_of(headers)
     return {name: one and text_of(_encoded(one, True)) for name, one in facts.items()} if has_bytes else facts
 
