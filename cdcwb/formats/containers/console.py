@@ -242,14 +242,14 @@ def _expected(layout: Layout) -> str:
 
 def _console(text: bytes, layout: Layout) -> ParsedSegment | None:
     """A console consumer's line; None for any other line."""
-    found, rest = properties(text, layout.separator)
-    if tuple(found) != tuple(name for name in layout.fields if name in _PROPERTIES):
+    found = _pattern(layout.fields, layout.separator).match(text)
+    if found is None:
         return None
-    facts: dict[str, str | None] = {}
-    for name, one in found.items():
+    rest, facts = text[found.end() :], dict[str, str | None]()
+    for name, one in zip(layout.fields, found.groups(), strict=False):
         kind, _, number = one.decode().partition(":")
         if name == "timestamp":
-            facts |= {"timestamp": time_text(int(number)) if number else None, "timestamp_type": kind}
+            facts["timestamp"], facts["timestamp_type"] = time_text(int(number)) if number else None, kind
         elif name != "delivery":
             facts[name] = number
     if "headers" in layout.fields:
@@ -266,18 +266,19 @@ def _console(text: bytes, layout: Layout) -> ParsedSegment | None:
     return value_of(value, layout, None if key == NULL else _key(key, layout), facts)
 
 
-def properties(text: bytes, separator: bytes) -> tuple[dict[str, bytes], bytes]:
-    """The properties with names that a line begins with, each followed by the separator, and the rest of the line."""
-    found = _pattern(separator).match(text)
-    assert found is not None  # every part of the pattern is optional
-    texts = zip(_PROPERTIES, found.groups(), strict=True)
-    return {name: one for name, one in texts if one is not None}, text[found.end() :]
-
-
 @cache
-def _pattern(separator: bytes) -> re.Pattern[bytes]:
-    end = re.escape(separator)
-    return re.compile(b"".join(b"(?:(%b)%b)?" % (one, end) for one in _PROPERTIES.values()))
+def _pattern(names: tuple[str, ...], separator: bytes) -> re.Pattern[bytes]:
+    """The properties with these names, each followed by the separator; other fields do not matter."""
+    texts = [_PROPERTIES[name] for name in names if name in _PROPERTIES]
+    return re.compile(b"".join(b"(%b)%b" % (one, re.escape(separator)) for one in texts))
+
+
+def properties(text: bytes, separator: bytes) -> tuple[str, ...]:
+    """The names of the properties that a line begins with."""
+    names: tuple[str, ...] = ()
+    for name in _PROPERTIES:
+        names += (name,) if _pattern((*names, name), separator).match(text) else ()
+    return names
 
 
 _NAME: Final = re.compile(rb"""[^:,{}\[\]"]+:""")

@@ -360,7 +360,7 @@ def _layouts(texts: Sequence[bytes], options: Options) -> Iterator[Layout]:
     has_names = 2 * sum(NAMED.match(text) is not None for text in texts) > len(texts)
     separators = [one for one in _SEPARATORS if 2 * sum(one in text for text in texts) > len(texts)]
     for encoding, separator in product(encodings, separators if given is None else (given,)):
-        named = Counter(tuple(properties(text, separator)[0]) for text in texts).most_common(1)
+        named = Counter(properties(text, separator) for text in texts).most_common(1)
         names = named[0][0] if named else ()
         if has_names and not names:
             continue
