@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -261,11 +262,25 @@ def _key_lines(texts: Sequence[bytes]) -> bytes | None:
     prefix = next((common[:end] for end in ends if not any(one.startswith(common[:end]) for one in values)), None)
     if prefix is None or all(one.strip() == NULL for one in values):
         return None
-    fields = [key.rpartition(b'"payload":')[2].strip(b" {}").split(b',"') for key, _ in pairs]
-    is_keyed = all(
-        all(one and one in value for one in some) for some, value in zip(fields, values, strict=True) if value != NULL
-    )
-    return prefix if is_keyed else None
+    return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
+
+
+def _is_keyed(value: bytes, key: bytes) -> bool:
+    try:
+        fields, content = json.loads(key), json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    fields = fields.get("payload", fields) if isinstance(fields, dict) else None
+    if not isinstance(fields, dict) or not fields:
+        return False
+    return content is None or (isinstance(content, dict) and _has_fields(content, fields))
+
+
+def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
+    if isinstance(content, dict):
+        has_all = all(name in content and content[name] == value for name, value in fields.items())
+        return has_all or any(_has_fields(one, fields) for one in content.values())
+    return isinstance(content, list) and any(_has_fields(one, fields) for one in content)
 
 
 def _sample(source: Source) -> list[bytes]:
@@ -287,7 +302,8 @@ def _sample(source: Source) -> list[bytes]:
 # --- layout of lines --------------------------------------------------------------------------------------------------
 
 _SEPARATORS: Final = tuple(
-    one.encode() for one in ("\t", " | ", "|", ", ", ",", "; ", ";", " : ", "::", " - ", ": ", ":", " ", "-", "=")
+    one.encode()
+    for one in ("\t", " | ", "|", ", ", ",", "; ", ";", " : ", "::", " - ", ": ", ":", " = ", " ", "-", "=")
 )
 """What people use as a separator, the longer before what it contains; others are an option."""
 _AROUND: Final = (("headers", "key"), ("headers",), ("key",))
