@@ -20,7 +20,7 @@ from cdcwb.machine import cores
 
 __all__ = ["main"]
 
-_OTHERWISE: Final = {"gbase8s": ({"split_size": "4096"}, {"buffer_size": "4096"})}
+_OTHERWISE: Final = {"gbase8s": ({"split_size": "4096"}, {"reads": "buffers"})}
 """Options with which a small capture needs the kernels of large files and of read buffers."""
 
 
