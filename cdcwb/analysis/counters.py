@@ -2,7 +2,7 @@
 
 Missing numbers are problems of the capture (:data:`cdcwb.model.Problem.GAP`), and of :func:`~cdcwb.analysis.integrity`;
 here is what came too much: transactions that begin twice, numbers that come again with other records, and more events
-than the end of the transaction counts.
+than the end of the transaction counts. Debezium numbers and counts the events of each table, too.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.analysis.images import labels
 from cdcwb.dataset import Batches, answer_of, joined
 from cdcwb.formats.dissector import CHANGES as OF_CHANGES
-from cdcwb.model import Kind
+from cdcwb.model import EVENTS, Kind
 from cdcwb.words import plural
 
 __all__ = ["MOST_CONTRADICTIONS", "Counters", "counters"]
@@ -25,6 +27,14 @@ MOST_CONTRADICTIONS: Final = 100
 """The most contradictions that are listed; all are counted."""
 
 _READ: Final = ("transaction_id", "event_no", "kind", "position", "file_index", "offset")
+_OF_TABLES: Final = ("schema_name", "table_name", "headers")
+_COLUMNS: Final = pa.schema(
+    [
+        *(EVENTS.field(name).remove_metadata() for name in _READ),
+        *(("table", pa.string()), ("table_no", pa.string()), ("counts", pa.string())),
+    ]
+)
+"""Numbered events: the table with the number of the event among its own, and what an end counts of tables."""
 _FOUND: Final = pa.schema(
     [
         *(("transaction_id", pa.string()), ("file_index", pa.int32()), ("offset", pa.int64())),
@@ -51,15 +61,27 @@ def counters(capture: Any) -> Counters:
 
 
 def _compared(capture: Any) -> Counters:
-    events = capture.rows("events", _READ).where(
-        lambda batch: pc.and_(batch["transaction_id"].is_valid(), batch["event_no"].is_valid())
-    )
+    more = _OF_TABLES if capture.format == "debezium" else ()
+    events = capture.rows("events", (*_READ, *more)).map(_numbered, _COLUMNS)
     found = events.by_key(["transaction_id"], ["event_no", "position"], _contradictions, _FOUND)
     transactions, number, first = found.fold(_added, _merged)
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     names = ("transaction_id", "sentence", "offset")
     listed = [{name: row[name] for name in names} | {"file": files.get(row["file_index"])} for row in first]
     return Counters(transactions, number, listed)
+
+
+def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The events with numbers, in the columns :data:`_COLUMNS`."""
+    batch = batch.filter(pc.and_(batch["transaction_id"].is_valid(), batch["event_no"].is_valid()))
+    columns = {name: batch[name] for name in _READ}
+    own = dict.fromkeys(_COLUMNS.names[len(_READ) :], pa.nulls(len(batch), pa.string()))
+    if "headers" in batch.schema.names:
+        names = ("transaction.data_collection_order", "data_collections")
+        own = dict(
+            zip(own, (labels(batch), *(pc.map_lookup(batch["headers"], one, "first") for one in names)), strict=True)
+        )
+    return pa.RecordBatch.from_pydict(columns | own, schema=_COLUMNS)
 
 
 def _contradictions(batches: Batches) -> Batches:
@@ -87,9 +109,10 @@ def _of_transactions(rows: pa.RecordBatch) -> pa.RecordBatch:
         "end": _by_transaction(pa.table(rows).filter(pc.equal(rows["kind"], str(Kind.COMMIT))), [("event_no", "max")]),
     }
     places = pa.table(rows).group_by("transaction_id").aggregate([("file_index", "min"), ("offset", "min")])
+    of_tables = _table_sentences(pa.table(rows), events.filter(events["table_no"].is_valid()))
     found: list[dict[str, Any]] = []
     for name, index, offset in zip(*(places[name].to_pylist() for name in places.schema.names), strict=True):
-        sentences = _sentences(**{part: values.get(name) for part, values in parts.items()})
+        sentences = _sentences(**{part: values.get(name) for part, values in parts.items()}) or of_tables.get(name, [])
         found += [
             {"transaction_id": name, "file_index": index, "offset": offset, "sentence": text} for text in sentences
         ]
@@ -119,6 +142,31 @@ def _sentences(
         found.append(f"its end counts {plural(end - 1, 'event')}, {records} came")
     if end is not None and not begins and lowest == 1:
         found.append("its first event and its end are in the capture, its begin is not")
+    return found
+
+
+def _table_sentences(rows: pa.Table, events: pa.Table) -> dict[str, list[str]]:
+    """The contradictions of the numbers of each table, by transaction."""
+    found: dict[str, list[str]] = {}
+    by_table = ["transaction_id", "table"]
+    records = events.group_by([*by_table, "table_no", "position"]).aggregate([])
+    numbers = records.group_by([*by_table, "table_no"]).aggregate([([], "count_all")])
+    again = numbers.filter(pc.greater(numbers["count_all"], 1)).group_by(by_table).aggregate([([], "count_all")])
+    for name, table, number in zip(*(column.to_pylist() for column in again.columns), strict=True):
+        sentence = f"{plural(number, 'number')} of its events of {table} came again with other records"
+        found.setdefault(name, []).append(sentence)
+    came: dict[str, dict[str, int]] = {}
+    groups = records.group_by(by_table).aggregate([([], "count_all")])
+    for name, table, number in zip(*(column.to_pylist() for column in groups.columns), strict=True):
+        came.setdefault(name, {})[table] = number
+    ends = rows.filter(rows["counts"].is_valid())
+    for name, text in zip(ends["transaction_id"].to_pylist(), ends["counts"].to_pylist(), strict=True):
+        counts = {one["data_collection"]: one["event_count"] for one in msgspec.json.decode(text)}
+        for table, number in came.get(name, {}).items():  # an end may name the database, too
+            counted = next((counts[one] for one in counts if one == table or one.endswith(f".{table}")), 0)
+            if number > counted:
+                sentence = f"its end counts {plural(counted, 'event')} of {table}, {number} came"
+                found.setdefault(name, []).append(sentence)
     return found
 
 

@@ -83,6 +83,18 @@ def test_a_transaction_that_begins_again_is_one_contradiction_and_its_count_anot
     assert verdict(facts) == "Issues found: 2 contradictions of counters."
 
 
+def test_what_an_end_counts_of_a_table_and_the_numbers_of_its_events_are_compared(tmp_path: Path) -> None:
+    of_others = end("7:110", 2) | {"data_collections": [{"data_collection": "d.shop.orders", "event_count": 1}]}
+    assert found(tmp_path, begin("7:100"), event(101, 1), event(102, 2), of_others) == [
+        "its end counts 1 event of shop.orders, 2 came"
+    ]
+    second = event(102, 2)
+    second["transaction"]["data_collection_order"] = 1
+    assert found(tmp_path, begin("7:100"), event(101, 1), second, end("7:110", 2)) == [
+        "1 number of its events of shop.orders came again with other records"
+    ]
+
+
 def test_an_event_that_is_delivered_twice_is_no_other_record(tmp_path: Path) -> None:
     assert found(tmp_path, begin("7:100"), event(101, 1), event(101, 1), event(102, 2), end("7:110", 2)) == []
 
