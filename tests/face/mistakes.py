@@ -345,7 +345,7 @@ _GBASE8S: Final = (
     _wrong_value("gbase8s", "inflate_limit=much", "64GB"),
     _wrong_value("gbase8s", "charset=utf-9", "character set", "gb18030"),
     _wrong_value("gbase8s", "keys=orders", "schema.table:c1+c2"),
-    _wrong_value("gbase8s", "reads=line", "buffers"),
+    _wrong_value("gbase8s", "buffer_size=0", "whole number"),
     _wrong_value("gbase8s", "labels=nowhere.json", "a=x,b=y", "No such file"),
     Mistake(
         "a label without name", "summary data/gbase8s -o labels=101=shop.orders,102", ("labels", "a=x,b=y", "'102'")

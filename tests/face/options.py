@@ -23,6 +23,7 @@ __all__ = ["LEFT_OUT", "USES", "Use", "changes_nothing", "documented", "use_of",
 _DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 LEFT_OUT: Final = {
+    ("gbase8s", "buffer_size"): "the design withdraws it: no size of read buffers will be needed",
     ("goldengate", "null_indicators"): "it is about bodies of NonStop, whose reading the design makes simpler",
 }
 """Documented options without a use."""

@@ -172,10 +172,7 @@ def _mutants(captures: dict[str, bytes], seed: int, count: int, folder: Path) ->
         cut = rng.randrange(len(damaged) + 1) if rng.random() < 0.2 else len(damaged)
         for name, part in (("a", damaged[:cut]), ("b", damaged[cut:])):
             (where / name).write_bytes(part)
-        options = {
-            "split_size": rng.choice((64, 500, 1 << 20)),
-            "reads": rng.choice(("auto", "auto", "none", "buffers")),
-        }
+        options = {"split_size": rng.choice((64, 500, 1 << 20)), "reads": rng.choice(("auto", "auto", "none", "line"))}
         try:
             check(where, **options)
         except Exception as reason:

@@ -72,8 +72,10 @@ ELM, OAK = {"n": "3", "goods": "elm"}, {"n": "4", "goods": "oak"}
         ({"byte_order": "middle"}, "option byte_order: expected one of auto, little, big, found 'middle'"),
         ({"prefix_width": 3}, "option prefix_width: expected one of auto, 1, 2, found 3"),
         ({"shape": "hexdmp"}, "found 'hexdmp'. Did you mean 'hexdump'?"),
-        ({"reads": "buffer"}, "found 'buffer'. Did you mean 'buffers'?"),
+        ({"reads": "lines"}, "found 'lines'. Did you mean 'line'?"),
         ({"mode": "FAILFASTER"}, "found 'FAILFASTER'. Did you mean 'FAILFAST'?"),
+        ({"buffer_size": "much"}, "option buffer_size: expected a whole number of at least 16, found 'much'"),
+        ({"buffer_size": 15}, "at least 16, found 15"),
         ({"split_size": 0}, "at least 64, found 0"),
         ({"labels": "131"}, "option labels: '131' is neither a=x,b=y nor a JSON file"),
         ({"labels": "131=a,132"}, "expected a=x,b=y, found '132'"),
@@ -95,8 +97,10 @@ def test_a_side_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_options_are_texts_or_what_they_mean() -> None:
-    given = Options.parse({"prefix_width": "1", "reads": "buffers", "mode": "failfast", "labels": " 1 = shop.goods "})
-    assert (given.prefix_width, given.reads, given.mode) == (1, "buffers", "FAILFAST")
+    given = Options.parse(
+        {"prefix_width": "1", "buffer_size": "4096", "mode": "failfast", "labels": " 1 = shop.goods "}
+    )
+    assert (given.prefix_width, given.buffer_size, given.mode) == (1, 4096, "FAILFAST")
     assert given.labels == {1: ("shop", "goods")}
     assert Options.parse(dict.fromkeys(OPTIONS)) == Options(given=frozenset())
     assert Options.parse({"byte_order": "auto", "prefix_width": "auto"}).byte_order is None
@@ -110,6 +114,7 @@ def test_every_option_has_a_meaning_and_is_taken(tmp_path: Path) -> None:
         "prefix_width": "2",
         "shape": "binary",
         "reads": "none",
+        "buffer_size": "",
         "labels": "131=goods",
         "schemas": "",
         "split_size": "64",

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from cdcwb.formats.gbase8s.framing import buffered_segments
+from cdcwb.formats import get_format
+from cdcwb.formats.gbase8s.framing import Edges, Reads
 from cdcwb.formats.records import Segments
 from cdcwb.model import Problem
 from tests import wire
@@ -43,8 +45,8 @@ def full_reads(stream: bytes, size: int = SIZE) -> list[bytes]:
 def walk(data: bytes, starts: Sequence[int], window: int = 1 << 20) -> list[Segments]:
     """The segments of a stream whose reads begin at ``starts``."""
     buffer = np.frombuffer(data, np.uint8)
-    edges = np.array([start for start in starts if start < len(data)], np.int64)
-    return list(buffered_segments(lambda start, stop: buffer[start:stop], len(data), edges=edges, window=window))
+    inside = sorted({start for start in starts if start < max(1, len(data))})
+    return list(Reads(lambda start, stop: buffer[start:stop], Edges([0, len(data)], lambda _: inside)).segments(window))
 
 
 def found(captured: Sequence[bytes]) -> tuple[list[bytes], list[tuple[int, bytes, str]]]:
@@ -152,7 +154,7 @@ def test_a_record_that_goes_on_is_told_from_one_that_begins_the_next_read() -> N
     reads = [first, wire.record(77, bytes(len(old) - 16)), wire.begin(6, 0xD0)]
     records, rest = found(buffers([*reads], size))
     assert records[-1] == wire.begin(6, 0xD0)
-    assert all(number == 0 for number, _, _ in rest), "only what the first read cut off is missing"
+    assert [one[0] for one in rest] == [0], "only what the first read cut off is missing"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -188,7 +190,7 @@ def test_a_tail_that_no_earlier_read_explains_is_not_called_stale() -> None:
     assert records == [wire.goods(), wire.begin(5, 0x10), wire.commit(5, 0x50)]
     ((number, there, reason),) = rest
     assert (number, there) == (1, changed[40:])
-    assert reason == "bytes that are not a record and differ from those of earlier reads"
+    assert reason == "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
 
 
 def test_damage_costs_what_is_damaged() -> None:
@@ -277,8 +279,10 @@ def test_files_that_are_reads_of_any_length_are_one_task(text: bool, tmp_path: P
     reads = [one[: rng.randrange(40, 200)] for one in hostile(rng, 200)]
     for at, one in enumerate(reads):
         (tmp_path / f"{at:03}.txt").write_bytes(one.hex().encode() if text else one)
-    assert len(plan_of(tmp_path, reads="buffers").splits) == 1
-    assert len(ledger(read(tmp_path, reads="buffers"))) == len(reads)
+    assert len(plan_of(tmp_path, reads="line").splits) == 1
+    table = read(tmp_path, reads="line")
+    assert table.filter(pc.is_valid(table["record_type"]))["raw"].to_pylist() == found(reads)[0]
+    assert len(ledger(table)) == len(reads)
 
 
 # --- how it is detected, from files -----------------------------------------------------------------------------------
@@ -319,13 +323,17 @@ def test_records_that_follow_each_other_are_no_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [80, 96, 128, 1000])
-def test_buffers_of_any_size_are_detected(tmp_path: Path, size: int) -> None:
+def test_the_size_of_a_buffer_is_found_and_can_be_given(tmp_path: Path, size: int) -> None:
     file = tmp_path / "buffers.bin"
     file.write_bytes(b"".join(buffers(STREAM, size)))
     table = read(file)
     assert kinds(table) == EXPECTED
     assert ledger(table) == {str(file): size * len(STREAM)}
-    assert detected(file)["reads"][0] == "buffers"
+    value, evidence, overridden = detected(file)["buffer_size"]
+    assert (value, overridden) == (str(size), False)
+    assert f"those {size} bytes earlier" in evidence
+    assert kinds(read(file, buffer_size=size)) == EXPECTED
+    assert detected(file, buffer_size=size)["buffer_size"] == (str(size), "given as an option", True)
 
 
 def test_stale_bytes_are_remarks_that_say_what_they_repeat(tmp_path: Path) -> None:
@@ -333,17 +341,27 @@ def test_stale_bytes_are_remarks_that_say_what_they_repeat(tmp_path: Path) -> No
     file.write_bytes(b"".join(buffers(STREAM, 96)))
     stale = [row["problems"] for row in read(file).to_pylist() if row["kind"] == "filler" and any(row["raw"])]
     assert {(one["code"], one["detail"]) for (one,) in stale} == {
-        ("stale", "stale bytes of the read buffer: they repeat those of an earlier read")
+        ("stale", "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it")
     }
 
 
-def test_ghosts_alone_do_not_give_reads_away(tmp_path: Path) -> None:
+def test_a_wrong_size_is_taken_at_its_word_and_nothing_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "buffers.bin"
+    file.write_bytes(b"".join(buffers(STREAM, 128)))
+    table = read(file, buffer_size=77)
+    assert ledger(table) == {str(file): 128 * len(STREAM)}
+    assert "malformed" in kinds(table)
+    assert detected(file, buffer_size=77)["buffer_size"][0] == "77"
+
+
+def test_ghosts_alone_give_reads_away(tmp_path: Path) -> None:
     # every unused tail is a whole old record, so that framing alone sees nothing but records
     first, second = wire.begin(5, 0x10) + wire.commit(5, 0x50), wire.begin(6, 0x90)
     file = tmp_path / "buffers.bin"
     file.write_bytes(b"".join(buffers([first, second], len(first))))
-    assert kinds(read(file)) == ["begin", "commit", "begin", "commit"]
-    assert kinds(read(file, reads="buffers")) == ["begin", "commit", "begin"]
+    assert kinds(read(file)) == ["begin", "commit", "begin"]
+    assert detected(file)["buffer_size"][0] == str(len(first))
+    assert kinds(read(file, reads="none")) == ["begin", "commit", "begin", "commit"]
 
 
 def test_a_line_of_hex_is_a_read(tmp_path: Path) -> None:
@@ -352,11 +370,9 @@ def test_a_line_of_hex_is_a_read(tmp_path: Path) -> None:
     table = read(file)
     assert kinds(table) == EXPECTED
     assert ledger(table) == {str(file): file.stat().st_size}
-    value, evidence, overridden = detected(file)["reads"]
-    assert (value, overridden) == ("buffers", False)
-    assert evidence.endswith("bytes that follow records equal those of an earlier read")
-    assert kinds(read(file, reads="buffers")) == EXPECTED
-    assert detected(file, reads="buffers")["reads"] == ("buffers", "given as an option", True)
+    assert detected(file)["reads"] == ("line", f"{len(STREAM)} of {len(STREAM)} lines begin with a record", False)
+    assert kinds(read(file, reads="line")) == EXPECTED
+    assert detected(file, reads="line")["reads"] == ("line", "given as an option", True)
     assert kinds(read(file, reads="none")).count("malformed") > 0
     assert detected(file, reads="none")["reads"] == ("none", "given as an option", True)
 
@@ -365,7 +381,7 @@ def test_most_lines_may_begin_inside_a_record(tmp_path: Path) -> None:
     file = tmp_path / "reads.hex"
     stream = b"".join(STREAM)
     file.write_text("".join(one.hex() + "\n" for one in buffers([*full_reads(stream, 40), wire.begin(7, 0x1D0)], 40)))
-    table = read(file, reads="buffers")
+    table = read(file, reads="line")
     assert kinds(table) == [*EXPECTED, "begin"]
     assert kinds(read(file)) == [*EXPECTED, "begin"]
 
@@ -378,7 +394,9 @@ def test_a_file_is_a_read(tmp_path: Path, text: bool) -> None:
     table = read(tmp_path)
     assert kinds(table) == EXPECTED
     assert len(ledger(table)) == len(STREAM)
-    assert detected(tmp_path)["reads"][0] == "buffers"
+    value, evidence, _ = detected(tmp_path)["reads"]
+    assert value == "line"
+    assert f"{len(STREAM)} {'line' if text else 'file'}s" in evidence
 
 
 def test_clean_files_of_one_stream_are_no_reads(tmp_path: Path) -> None:
@@ -408,7 +426,8 @@ def test_texts_that_repeat_records_are_no_reads(tmp_path: Path) -> None:
     assert detected(file)["reads"][0] == "none"
 
 
-def test_reads_may_have_any_sizes(tmp_path: Path) -> None:
+def test_reads_whose_starts_nothing_shows_are_read_by_a_guess_and_said_to_be(tmp_path: Path) -> None:
+    # the reads have sizes of their own, so that no distance explains the repeated bytes
     file = tmp_path / "buffers.bin"
     rng = random.Random(4)
     stream = [wire.goods(), *(wire.begin(at, 0x100 + 0x10 * at) for at in range(60))]
@@ -420,4 +439,7 @@ def test_reads_may_have_any_sizes(tmp_path: Path) -> None:
     table = read(file)
     assert kinds(table).count("begin") == 60
     assert ledger(table) == {str(file): sum(map(len, captured))}
-    assert detected(file)["reads"][0] == "buffers"
+    assert detected(file)["reads"][0] == "inferred"
+    form = get_format("gbase8s")
+    (guess,) = [row for row in form.problems(plan_of(file)) if row["code"] == Problem.INFERRED]
+    assert "buffer_size=" in guess["sentence"]

@@ -111,7 +111,7 @@ def test_stale_tails_are_filler(reads: list[bytes], tmp_path: Path) -> None:
     assert len(tails) == 5
     assert sum(row["length"] for row in tails) == len(_fixed(reads)) - 220
     assert dict(tails[1]["headers"]) == {
-        "reason": "stale bytes of the read buffer: they repeat those of an earlier read"
+        "reason": "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
     }
 
 

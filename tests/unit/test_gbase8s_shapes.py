@@ -227,7 +227,7 @@ def test_digits_that_adjoin_those_of_a_word_are_lost_and_the_rest_of_the_tail_is
     assert [row["raw"] for row in table if row["record_type"]] == PLUMS
     assert "malformed" not in {row["kind"] for row in table}
     problems = [problem["detail"] for row in table for problem in row["problems"] or ()]
-    assert problems[2] == "stale bytes of the read buffer: they repeat those of an earlier read"
+    assert problems[2] == "stale bytes of the read buffer: they repeat some of an earlier read"
 
 
 def test_the_same_reads_a_line_each_are_read(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from cdcwb.formats.gbase8s.decode import is_time
 from cdcwb.formats.gbase8s.events import RecordReader, VersionsInForce, read_table, typed_schema
 from cdcwb.formats.gbase8s.framing import find_start, record_end, strong_starts
 from cdcwb.formats.gbase8s.layout import FORMAT, ColumnKind, SchemaColumn
-from cdcwb.formats.gbase8s.plan import OPTIONS, FirstPass, Options, StreamState, labels_files
+from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, FirstPass, Options, StreamState, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Framing, Plan, Stream
@@ -119,8 +119,11 @@ class GBase8s(StreamFormat):
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
         """Problems of truncated files, of schema texts of the side file that cannot be parsed (those of the capture are
-        problems of their events), and of large objects whose content is not in the stream."""
+        problems of their events), of large objects whose content is not in the stream, and of inferred reads."""
         rows = super().problems(plan)
+        if plan.framing.mode[0] == INFERRED:
+            sentence = "it is inferred where the reads begin; give the size of the read buffer: buffer_size=…"
+            rows.append(problem_row(Problem.INFERRED, sentence))
         names = VersionsInForce(plan.shared, {}).names
         for version in plan.shared.versions:
             place: dict[str, Any] = {"table": ".".join(filter(None, names(version.label)))}

@@ -16,13 +16,16 @@ the bytes alone, never on how a stream is cut into windows, splits or tasks.
 
 A capture may also hold complete read buffers, their unused tails included (§1.2). A client reads into one buffer again
 and again. What a read does not overwrite still holds what earlier reads left at that offset of the buffer: stale bytes,
-which may even begin with an old, complete record (a ghost): :func:`buffered_segments`.
+which may even begin with an old, complete record (a ghost). :class:`Reads` goes read by read and keeps the image of the
+buffer as the reads before left it. Bytes that equal the image at their offset are stale, even where they would
+frame as a record, unless no record with that sequence was there before. If it is not known where reads begin, a read
+ends where a record follows other bytes (:func:`inferred_reads`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +37,10 @@ from cdcwb.formats.kernels import kernel
 from cdcwb.formats.records import GAP_PIECE, WINDOW, Segments, Stream, UnparsedReason, cut_gaps
 from cdcwb.model import Problem
 
-__all__ = ["STRONG", "buffered_segments", "find_start", "header_at", "iter_segments", "record_end", "strong_starts"]
+__all__ = [
+    "KEY", "STRONG", "Edges", "Reads", "find_start", "header_at", "inferred_reads", "iter_segments", "record_end",
+    "repeats", "strong_starts",
+]  # fmt: skip
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -256,107 +262,279 @@ def find_start(stream: Stream, start: int, stop: int) -> int:
 
 # --- read buffers -----------------------------------------------------------------------------------------------------
 
-_MAY_REPEAT: Final = (62, 201)  # DISCARD and TIMEOUT
-_IS_UNIQUE: Final = np.array(
-    [
-        number in RECORD_TYPES
-        and RECORD_TYPES[number].fields[0].name == "sequence_number"
-        and number not in _MAY_REPEAT
-        for number in range(256)
-    ]
+_DISCARD: Final = 62
+_SEQUENCED: Final = np.isin(
+    np.arange(256),
+    [number for number, kind in RECORD_TYPES.items() if any(one.name == "sequence_number" for one in kind.fields)],
 )
-_KEY: Final = 24  # bytes of a record up to the end of its sequence number
-_MOST_KNOWN: Final = 1 << 25  # bytes of records that are remembered
-_RECENT: Final = 1 << 20  # bytes before a stretch in which an earlier read is looked for
-_STALE: Final = UnparsedReason(Problem.STALE, "stale bytes of the read buffer: they repeat those of an earlier read")
+
+KEY: Final = 24
+"""The bytes that identify a record: the common header and the sequence number."""
+
+_MAX_IMAGE: Final = 1 << 24  # bytes of a read buffer that are remembered
+_STALE: Final = UnparsedReason(
+    Problem.STALE, "stale bytes of the read buffer: they repeat those of an earlier read at this offset of it"
+)
+_MOVED: Final = UnparsedReason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
 _ZERO: Final = UnparsedReason(None, "zero bytes that follow the last record of the read")
-_NEW: Final = UnparsedReason(Problem.MALFORMED, "bytes that are not a record and differ from those of earlier reads")
+_NEW: Final = UnparsedReason(
+    Problem.MALFORMED,
+    "bytes that are not a record and differ from those of earlier reads at this offset of the buffer",
+)
+_MAX_INFERRED: Final = 1 << 20  # the same if the starts of reads are not known
+_LEAST_MOVED: Final = 8  # bytes that are looked for anywhere in the buffer
 
 
-class _EarlierBytes:
-    """Bytes of a stream. ``step``: the distance of those that were found last to what they repeat."""
+def repeats(framed: Iterable[Segments]) -> list[int]:
+    """For every record with a sequence number that repeats an earlier one byte for byte: the distance."""
+    latest: dict[bytes, int] = {}
+    out: list[int] = []
+    for segments in framed:
+        for first, last in zip(segments.start[segments.record], segments.end[segments.record], strict=True):
+            record = segments.buffer[first:last].tobytes()
+            # a transaction may roll back to the same savepoint twice, so a DISCARD may repeat
+            if _has_sequence(record) and record[15] != _DISCARD:
+                at = segments.base + int(first)
+                out += [at - latest[record]] if record in latest else []
+                latest[record] = at
+    return out
 
-    def __init__(self, data: bytes, step: int) -> None:
-        self.data, self.step = data, step
 
-    def repeats(self, at: int, content: bytes) -> bool:
-        """Whether bytes are among those that precede ``at``."""
-        if len(content) <= self.step and self.data.startswith(content, at - self.step):
-            return True
-        found = self.data.find(content, max(at - _RECENT, 0), at)
-        if found >= 0:
-            self.step = at - self.data.rfind(content, found, at)
-        return found >= 0
+def _has_sequence(record: bytes) -> bool:
+    return len(record) >= KEY and not any(record[12:15]) and bool(_SEQUENCED[record[15]]) and any(record[16:KEY])
 
 
-def buffered_segments(
-    read: Read, length: int, boundaries: Ints = _NOWHERE, edges: Ints = _NOWHERE, window: int = WINDOW
-) -> Iterator[Segments]:
-    """The records and gaps of a stream of complete read buffers (§1.2), window by window. ``edges``: offsets at which
-    reads are known to begin. A gap ends with the file (``boundaries``), at an edge, and where a known record begins.
+class Edges:
+    """The offsets of a stream at which its reads begin, and its end. ``starts``: those of its files, and the end;
+    ``inside`` gives the ascending offsets in a file at which reads begin, of which the first is 0."""
 
-    A strong candidate is a record, unless another one is inside it and neither a candidate, zero bytes nor stale bytes
-    follow it. A weak one is a record if these follow it and it ends in its read. Bytes between records are stale if
-    they repeat some of an earlier read. A record that repeats an earlier one byte for byte is stale if it follows such
-    bytes, or if it has a sequence of its own."""
-    known: set[bytes] = set()
-    size, after_gap, position, reach, step = 0, False, 0, window, 0  # ``size``: bytes of the known records
-    begins, cuts = set(edges.tolist()), np.append(np.union1d(boundaries, edges), length)
-    while position < length:
-        base = max(position - _RECENT, 0)
-        buffer = read(base, min(position + reach, length))
-        data, room, first = buffer.tobytes(), len(buffer), position - base
-        earlier = _EarlierBytes(data, step)
-        spans: list[tuple[int, int]] = []
-        reasons: dict[int, UnparsedReason] = {}
-        at = first
-        limit = room if base + room == length else room - COMMON_HEADER  # of headers that begin in the window
-        while at < limit:
-            kind, end, step = int(header_at(buffer, at)), at, earlier.step
-            is_old = partial(earlier.repeats, at)
-            inner = int(next_strong(buffer, at + 1, room))
-            is_record = kind != GAP and (end := int(record_end(buffer, at))) + base <= length
-            cut = int(cuts[np.searchsorted(cuts, base + at, side="right")]) - base
-            is_record = is_record and (kind == STRONG or end <= cut)
-            if is_record and (kind == WEAK or inner < end):
-                rest = read(base + end, min(base + end + 2 * COMMON_HEADER, length))
-                is_followed = header_at(rest, 0) != GAP or not rest.any() or is_old(rest.tobytes())
-                is_record = is_followed and not (inner < end and is_old(data[at:inner]))
-            if limit < room and (end > limit if is_record else inner == room and at + GAP_PIECE > limit):
-                earlier.step = step
-                break  # the window ends before it is clear where this ends
-            if not is_record:
-                end = min(inner, at + GAP_PIECE, cut)
-            starts_read = base + at in begins or (step > 0 and (base + at) % step == 0)
-            after_gap &= not starts_read
-            content = data[at:end]
-            if is_record:
-                is_ghost = step > 0 and not starts_read and data.startswith(content, at - step)
-                if is_old(content) if after_gap else content in known and (is_ghost or _is_unique(content)):
-                    reasons[len(spans)] = _STALE
-                else:
-                    after_gap, size = False, size + len(content)
-                    known = known if size <= _MOST_KNOWN else set()  # a buffer cannot hold what is that old
-                    size = size if known else len(content)
-                    known.add(content)
+    def __init__(self, starts: Sequence[int], inside: Callable[[int], Sequence[int]]) -> None:
+        self.starts, self._inside = starts, inside
+        self._known: tuple[int, Sequence[int]] = -1, ()
+
+    def _of_file(self, at: int) -> tuple[int, int, Sequence[int]]:
+        """Start and end of the file with the byte at ``at``, and the offsets at which its reads begin."""
+        file = bisect_right(self.starts, at, hi=len(self.starts) - 1) - 1
+        if self._known[0] != file:
+            self._known = file, self._inside(file)
+        return self.starts[file], self.starts[file + 1], self._known[1]
+
+    def after(self, at: int) -> int:
+        """The first of them after ``at``."""
+        first, last, inside = self._of_file(at)
+        place = bisect_right(inside, at - first)
+        return first + inside[place] if place < len(inside) else last
+
+    def before(self, at: int) -> int:
+        """The last of them before ``at``."""
+        if at > self.starts[-1]:
+            return self.starts[-1]
+        first, _, inside = self._of_file(at - 1)
+        return first + inside[bisect_left(inside, at - first) - 1]
+
+
+class _TooShortError(Exception):
+    """The window ends inside a record, or before it is clear whether it is one."""
+
+
+class Reads:
+    """Walks through the reads of a stream. All offsets count from the stream's start. ``image``: the bytes in the
+    buffer; ``has_record``: for each of them, whether a record was read there that is still there."""
+
+    def __init__(self, read: Read, edges: Edges) -> None:
+        self.read, self.edges, self.length = read, edges, edges.starts[-1]
+        self.image, self.has_record = bytearray(), bytearray()
+        self.position = 0  # the bytes that precede it belong to a segment
+        self.same_from = 0  # offset in the current read from which it equals the buffer
+
+    def segments(self, window: int = WINDOW) -> Iterator[Segments]:
+        """The records, stale tails and damage of all reads, window by window. A window has complete reads; it grows if
+        it is too small for a read or a record."""
+        at, size = 0, window
+        while at < self.length:
+            upto = max(self.edges.before(min(at + size, self.length) + 1), self.edges.after(at))
+            self.base, self.stop = at, upto
+            # a header that begins in the window may end after it
+            self.bytes = self.read(at, min(upto + COMMON_HEADER, self.length))
+            self.data = self.bytes.tobytes()
+            self.found: list[
+                tuple[int, int, UnparsedReason | None]
+            ] = []  # start, end, and the reason if it is not a record
+            done = at
+            while done < upto and self._take(done, edge := self.edges.after(done)):
+                done = edge
+            if done == at:
+                size = max(2 * size, upto - at + COMMON_HEADER)
+                continue
+            yield _of_spans(self.bytes, self.base, self.found)
+            at, size = done, window
+
+    def _take(self, first: int, last: int) -> bool:
+        """Processes a read ``[first, last)``; False, without any change, if the window is too short for it."""
+        position, before = self.position, len(self.found)
+        data = self._at(first, last)
+        size = min(len(data), len(self.image))
+        differs = np.flatnonzero(np.frombuffer(data[:size], np.uint8) != np.frombuffer(self.image[:size], np.uint8))
+        self.same_from = int(differs[-1]) + 1 if len(differs) else 0
+        try:
+            genuine = self._records(first, last)
+        except _TooShortError:
+            self.position = position
+            del self.found[before:]
+            return False
+        data = data[:_MAX_IMAGE]
+        self.has_record[: self.same_from] = bytes(min(self.same_from, len(self.has_record)))
+        self.has_record += bytes(max(len(data) - len(self.has_record), 0))
+        self.image[: len(data)] = data
+        for at in genuine:
+            if at + KEY <= min(last, first + _MAX_IMAGE):
+                self.has_record[at - first] = 1
+        return True
+
+    def _records(self, first: int, last: int) -> list[int]:
+        """The records of one read."""
+        position = max(first, self.position)  # a record of the preceding read may continue here
+        genuine: list[int] = []
+        while position < last:
+            kind, end = self._candidate(position)
+            if not self._is_record(kind, position, end, first, last):
+                position = self._tail(position, first, last)
+            elif self._is_ghost(position, end, first, last):
+                self.found.append((position, last, _STALE))
+                position = last
+            elif end > self.stop:
+                raise _TooShortError
             else:
+                genuine.append(position)
+                self.found.append((position, end, None))
+                position = end
+        self.position = max(position, last)
+        return genuine
+
+    def _tail(self, position: int, first: int, last: int) -> int:
+        """Adds bytes that are not a record, up to the end of the read ``[first, last)``; returns the offset to continue
+        at."""
+        stop = last
+        if self._is_stale(position, first, last):
+            reason = _STALE
+        elif not any(self._at(position, last)):
+            reason = _ZERO
+        else:
+            stop = self._next_strong(position + 1, last)
+            kind, end = self._candidate(position)
+            if kind == STRONG and stop == self.length < end:
+                reason = _length_damage(self.bytes, position - self.base, self.base, self.length)
+            else:
+                reason = _tail_reason(kind, self._at(position, min(stop, position + KEY)), self.image)
+        self.found.append((position, stop, reason))
+        return stop
+
+    def _is_record(self, kind: int, position: int, end: int, first: int, last: int) -> bool:
+        """Whether a candidate is a record of the read ``[first, last)``."""
+        if kind == GAP or (end > last and (end > self.length or kind == WEAK)):
+            return False
+        holds_another = self._next_strong(position + 1, end) < end
+        if end <= last:  # a weak candidate, or one that contains another, must be followed by a known record
+            known = (kind == STRONG and not holds_another) or end == last or self._begins(end)
+            return known or self._is_stale(end, first, last) or not any(self._at(end, last))
+        if holds_another:  # continues in the next read, unless that begins with a record
+            return not self._is_stale(position, first, last) and self._ends_later(end)
+        if end > self.stop:
+            raise _TooShortError
+        return True
+
+    def _ends_later(self, end: int) -> bool:
+        """Whether a record, the end, or stale bytes follow a record that continues in a later read."""
+        first, last = self.edges.before(end), self.edges.after(end - 1)
+        if end == last or self._begins(end):
+            return True
+        full = self.edges.before(first)  # the preceding read is full of that record, so it is the content of the buffer
+        at = full + end - first
+        size = min(last - end, first - at)
+        return size > 0 and self._at(end, end + size) == self._at(at, at + size)
+
+    def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
+        """Whether an earlier read left this record and all bytes after it in the read ``[first, last)``."""
+        at = position - first
+        if len(self.image) < at + min(end, last) - position or not self._is_stale(position, first, last):
+            return False
+        if not _has_sequence(self._at(position, position + KEY)):  # no sequence that could be new
+            return at > 0  # a read has at least one record
+        # otherwise the sequence number continues in the next read
+        return position + KEY <= last and bool(self.has_record[at])
+
+    def _is_stale(self, start: int, first: int, last: int) -> bool:
+        """Whether the bytes from ``start`` to the end of the read ``[first, last)`` equal those of earlier reads; bytes
+        after those are not compared."""
+        return self.same_from <= start - first < len(self.image)
+
+    def _at(self, start: int, stop: int) -> bytes:
+        """The bytes ``[start, stop)``, clipped to the stream, inside the window or not."""
+        stop = min(stop, self.length)
+        if self.base <= start and stop <= self.base + len(self.data):
+            return self.data[start - self.base : stop - self.base]
+        return self.read(start, stop).tobytes()
+
+    def _candidate(self, position: int) -> tuple[int, int]:
+        """The kind of candidate at an offset of the window, and its end."""
+        kind = int(header_at(self.bytes, position - self.base))
+        return kind, int(record_end(self.bytes, position - self.base)) + self.base if kind != GAP else -1
+
+    def _begins(self, at: int) -> bool:
+        if at < self.stop:
+            return self._candidate(at)[0] != GAP
+        return _begins(self.read, at, self.length)
+
+    def _next_strong(self, position: int, stop: int) -> int:
+        """The first strong candidate of ``[position, stop)`` in the window; ``stop`` if there is none."""
+        at = int(next_strong(self.bytes, position - self.base, min(stop - self.base, len(self.bytes)))) + self.base
+        return at if at < self.base + len(self.bytes) else stop
+
+
+def inferred_reads(read: Read, length: int, boundaries: Ints = _NOWHERE, window: int = WINDOW) -> Iterator[Segments]:
+    """The records of a stream of read buffers whose starts are not known. What is between records is stale, if it
+    repeats earlier bytes, and so is a record in such a stretch, or directly after a record, that repeats an earlier one
+    byte for byte; records without a sequence of their own are only stale in such a stretch."""
+    known: set[bytes] = set()
+    image, current, size = bytearray(), bytearray(), 0  # the buffer, what the read has put into it, bytes of ``known``
+    after_gap = False
+    for segments in iter_segments(read, 0, length, length, boundaries=boundaries, window=window):
+        record, reasons = segments.record.copy(), dict(segments.reasons)
+        data = segments.buffer.tobytes()
+        for at, (start, end) in enumerate(zip(segments.start.tolist(), segments.end.tolist(), strict=True)):
+            content = data[start:end]
+            if not record[at]:
                 after_gap = True
-                is_cut = kind == STRONG and base + end == length
-                damage = _length_damage(buffer, at, base, length) if is_cut else _NEW
-                reasons[len(spans)] = _ZERO if not any(content) else _STALE if is_old(content) else damage
-            spans.append((at, end))
-            at = end
-        reach, step = window if spans else 2 * reach, earlier.step
-        if spans:
-            start, stop = np.array(spans, np.int64).T - first
-            record = np.array([number not in reasons for number in range(len(spans))])
-            yield Segments(buffer[first:], position, start, stop, record, reasons)
-            position = base + at
+                kind, begin = int(header_at(segments.buffer, start)), content[:KEY]
+                if any(content):
+                    is_there = image.startswith(content, len(current))
+                    reasons[at] = _STALE if is_there else _tail_reason(kind, begin, image)
+                else:
+                    reasons[at] = _ZERO
+            elif content in known and (after_gap or (_has_sequence(content) and content[15] != _DISCARD)):
+                record[at], reasons[at] = False, _MOVED
+            else:
+                if after_gap:
+                    image[: len(current)] = current
+                    current.clear()
+                after_gap = False
+                known.add(content)
+                size += len(content)
+                if size > 2 * _MAX_IMAGE:  # a buffer cannot hold what is that old
+                    known, size = {content}, 0
+            current += content[: _MAX_INFERRED - len(current)]
+        yield Segments(segments.buffer, segments.base, segments.start, segments.end, record, reasons)
 
 
-def _is_unique(record: bytes) -> bool:
-    """Whether a record has a sequence of its own; a transaction may roll back to the same savepoint twice, and an idle
-    server repeats its TIMEOUT."""
-    return (
-        len(record) >= _KEY and bool(_IS_UNIQUE[int.from_bytes(record[12:16], "big") & 0xFF]) and any(record[16:_KEY])
-    )
+def _tail_reason(kind: int, begin: bytes, earlier: bytes | bytearray) -> UnparsedReason:
+    """The reason why bytes that begin like this are not a record."""
+    is_moved = kind != STRONG and len(begin) >= _LEAST_MOVED and earlier.find(begin) >= 0
+    return _MOVED if is_moved else _NEW
+
+
+def _of_spans(buffer: Bytes, base: int, found: list[tuple[int, int, UnparsedReason | None]]) -> Segments:
+    spans = [span for span in found if span[0] < span[1]]
+    start, end = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2).T - base
+    reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}
+    record = np.array([reason is None for _, _, reason in spans], bool)
+    return Segments(buffer, base, start, end, record, reasons)

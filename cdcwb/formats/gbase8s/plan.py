@@ -22,7 +22,7 @@ from cdcwb.formats.arrays import bytes_of
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import SHAPES
 from cdcwb.formats.gbase8s.decode import ROW_HEADER, SCHEMA_RECORD, RecordHeaders, counts_of, read_headers
-from cdcwb.formats.gbase8s.framing import STRONG, buffered_segments, header_at, iter_segments
+from cdcwb.formats.gbase8s.framing import KEY, STRONG, Edges, Reads, header_at, inferred_reads, iter_segments, repeats
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, SIZE_WORD, ColumnKind, StreamSettings
 from cdcwb.formats.gbase8s.schema import (
     NO_COUNTS,
@@ -32,14 +32,13 @@ from cdcwb.formats.gbase8s.schema import (
     schema_text,
     table_schema,
 )
-from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream
+from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, OpenTransactions, borders
-from cdcwb.model import Problem
 from cdcwb.words import plural
 
 __all__ = [
-    "KIND_OF", "OPTIONS", "FirstPass", "Options", "StreamContext", "StreamState", "Version",
+    "INFERRED", "KIND_OF", "OPTIONS", "FirstPass", "Options", "StreamContext", "StreamState", "Version",
     "capture_files", "detect", "finish", "labels_files", "scan", "segments_of",
 ]  # fmt: skip
 
@@ -53,7 +52,8 @@ OPTIONS: Final[dict[str, str]] = {
     "byte_order": "of the size words: auto, little, big",
     "prefix_width": "bytes of a VARCHAR's length prefix: auto, 1, 2",
     "shape": "of the files: auto, binary, hex, xxd, hexdump",
-    "reads": "complete read buffers in the files, with what a read did not overwrite: auto, buffers, none",
+    "reads": "complete read buffers in the files: auto, line (a read per line of text), none",
+    "buffer_size": "size in bytes of the buffer that each read fills",
     "labels": "table names of labels: 111=schema.table,112=…, a JSON file, a dictionary, none, or auto: the file "
     "NAME.labels.json in the folder of the capture's file or folder NAME",
     "schemas": "file with the table schemas whose TABSCHEM records are missing: JSON, or lines `111: c1 integer, …`",
@@ -73,6 +73,7 @@ class Options:
     prefix_width: int | None = None
     shape: str = "auto"
     reads: str = "auto"
+    buffer_size: int | None = None
     labels: Names | None = None
     labels_given: Any = None
     schemas: dict[int, str] = field(default_factory=dict)
@@ -95,7 +96,8 @@ class Options:
             byte_order=None if order == "auto" else order,
             prefix_width=None if width == "auto" else int(width),
             shape=choice("shape", *SHAPES),
-            reads=choice("reads", "auto", "buffers", "none"),
+            reads=choice("reads", "auto", "line", "none"),
+            buffer_size=opt.optional("buffer_size", values, opt.as_whole, 16),
             labels=_labels(values.get("labels", "auto")),
             labels_given=values.get("labels"),
             schemas=_schemas(values.get("schemas", {})),
@@ -196,31 +198,41 @@ def capture_files(paths: Sequence[str]) -> list[str]:
 # --- how records follow each other ------------------------------------------------------------------------------------
 
 _SAMPLE: Final = 1 << 18  # bytes
-_EDGES: Final = 1000  # starts of lines that are examined
-STREAM, BUFFERS = "stream", "buffers"
-"""Modes: consecutive records, or complete read buffers (§1.2)."""
+STREAM, READS, INFERRED = "stream", "reads", "inferred"
+"""Modes: consecutive records, or complete read buffers (§1.2) whose starts are known, or inferred."""
 
 
-def _edges(stream: Stream) -> Ints:
-    """The offsets at which files, and in them lines or dumps, begin, if most of them begin with a record; else none."""
-    starts: list[Ints] = []
-    for index, first in enumerate(stream.starts[:-1]):
+def _edges(stream: Stream, size: int | None) -> Edges:
+    """The offsets at which reads begin: the starts of files, and in them lines, restarts of dumps, or multiples of the
+    buffer's ``size``."""
+
+    def inside(index: int) -> Sequence[int]:
+        entry = stream.files[index]
+        if size is not None:
+            return range(0, max(entry.length, 1), size)
+        if entry.shape == "binary":
+            return range(1)
         source = stream.source(index)
-        inside = source.read_starts
-        if (inside is None or len(inside) < 2) and source.shape == "hex":
-            inside = source.line_starts
-        starts.append(first + (np.zeros(1, np.int64) if inside is None or not len(inside) else np.asarray(inside)))
-    edges = np.concatenate(starts)
-    hits = [header_at(stream.read(at, at + COMMON_HEADER), 0) == STRONG for at in edges[:_EDGES].tolist()]
-    return edges if sum(hits) >= 0.8 * len(hits) else edges[:0]
+        starts = source.read_starts
+        if (starts is None or len(starts) < 2) and source.shape == "hex":
+            starts = source.line_starts
+        return range(1) if starts is None or len(starts) == 0 else starts.tolist()
+
+    return Edges(stream.starts, inside)
 
 
 def segments_of(stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
     """The records and gaps that begin in ``[start, stop)``; of read buffers, all from the beginning."""
-    if framing.mode == STREAM:
+    mode, size = framing.mode
+    if mode == STREAM:
         yield from iter_segments(stream.read, start, stop, stream.length, boundaries=stream.boundaries)
         return
-    for segments in buffered_segments(stream.read, stream.length, stream.boundaries, _edges(stream)):
+    if mode == INFERRED:
+        found = inferred_reads(stream.read, stream.length, stream.boundaries)
+    else:
+        reads = Reads(stream.read, _edges(stream, size))
+        found = (cut_gaps(segments, stream.boundaries) for segments in reads.segments())
+    for segments in found:
         if segments.base >= stop:
             return
         yield segments
@@ -228,30 +240,103 @@ def segments_of(stream: Stream, framing: Framing, start: int, stop: int) -> Iter
 
 def detect(stream: Stream, options: Options) -> Framing:
     """Detects from the beginning of a capture whether it has consecutive records or complete read buffers (§1.2)."""
-    mode, evidence = BUFFERS if options.reads == BUFFERS else STREAM, "given as an option"
+    if options.buffer_size is not None:
+        row = detected_row("buffer_size", str(options.buffer_size), "given as an option", True)
+        return Framing((READS, options.buffer_size), True, (row,))
+    mode, size, value, evidence = READS, None, options.reads, "given as an option"
     if options.reads == "auto":
-        mode, evidence = _detected(stream)
-    value = BUFFERS if mode == BUFFERS else "none"
-    return Framing(mode, mode == BUFFERS, (detected_row("reads", value, evidence, options.reads != "auto"),))
+        mode, size, value, evidence = _detected(stream)
+    elif options.reads == "none":
+        mode = STREAM
+    setting = "reads" if size is None else "buffer_size"
+    row = detected_row(setting, value, evidence, options.reads != "auto")
+    return Framing((mode, size), mode != STREAM, (row,))
 
 
-def _detected(stream: Stream) -> tuple[str, str]:
-    """Mode and evidence."""
+def _detected(stream: Stream) -> tuple[str, int | None, str, str]:
+    """Mode, size of the buffer, value of the setting ``reads`` or ``buffer_size``, evidence."""
     framed = list(iter_segments(stream.read, 0, _SAMPLE, stream.length, boundaries=stream.boundaries))
-    if all(segments.record.all() for segments in framed):
-        return STREAM, "records follow each other without unused bytes"
-    length = framed[-1].base + int(framed[-1].end[-1])
-    edges = _edges(stream)
-    stale, rest = 0, 0  # bytes of gaps
-    for segments in buffered_segments(stream.read, length, stream.boundaries, edges):
+    sample = stream.read(0, max((segments.base + int(segments.end[-1]) for segments in framed), default=0))
+    known = len(sample) - COMMON_HEADER
+    edges, starts, at = _edges(stream, None), [], 0
+    while at < known:
+        starts.append(at)
+        at = edges.after(at)
+    unit = {"binary": "file", "hex": "line"}.get(stream.files[0].shape, "dump")
+    hits = sum(header_at(sample, start) == STRONG for start in starts)
+    files = sum(entry.length > 0 and first < known for first, entry in zip(stream.starts, stream.files, strict=False))
+    if len(starts) > files and hits >= 0.8 * len(starts):
+        return READS, None, "line", f"{hits} of {len(starts)} {unit}s begin with a record"
+    is_clean, distances = all(segments.record.all() for segments in framed), repeats(framed)
+    if is_clean and not distances:
+        return STREAM, None, "none", "records follow each other without unused bytes"
+    if len(starts) > 1 and (stale := _stale(_reads(sample, starts))):
+        equal = f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
+        return READS, None, "line", equal
+    size = _buffer_size(sample, framed, distances, [entry.length for entry in stream.files] if is_clean else [])
+    if size is not None:
+        return READS, size, str(size), f"the bytes that follow records equal those {size} bytes earlier"
+    if not is_clean and (stale := _stale(inferred_reads(_slicer(sample), len(sample)))):
+        return INFERRED, None, "inferred", f"{stale} bytes that follow records equal those of an earlier read"
+    return STREAM, None, "none", "no repeating read buffer was found"
+
+
+_MOST_SIZES: Final = 16  # buffer sizes that are tried
+_LEAST_BUFFER: Final = 64  # bytes
+_MOST_GAPS: Final = 1000  # runs of unused bytes that are examined for the size
+
+
+def _buffer_size(
+    sample: Bytes, framed: Sequence[Segments], distances: Sequence[int], lengths: Sequence[int]
+) -> int | None:
+    """The size of the read buffers of a capture; None if it does not consist of read buffers. ``sample`` is the
+    beginning of the stream, ``framed`` its segments as consecutive records, ``distances`` those of repeated records.
+    The unused tail of a read equals the preceding read at the same offset of the buffer, so the distance between the
+    equal bytes is the size. It is accepted only if nearly all bytes are accounted for; files of these ``lengths`` must
+    have complete buffers."""
+    data = sample.tobytes()
+    votes = Counter(distances)
+    for segments in framed:
+        for gap in np.flatnonzero(~segments.record)[:_MOST_GAPS].tolist():
+            first = segments.base + int(segments.start[gap])
+            unused = data[first : min(segments.base + int(segments.end[gap]), first + KEY)]
+            is_filler = any(unused[period:] == unused[:-period] for period in range(1, KEY // 2))
+            before = -1 if is_filler else data.rfind(unused, max(0, first - len(data) // 2), first)
+            if before >= 0:
+                votes[first - before] += 1
+    best: tuple[int, int] | None = None  # bytes unaccounted for, and size
+    for size in [size for size, _ in votes.most_common() if not any(length % size for length in lengths)][:_MOST_SIZES]:
+        usable = len(data) // size * size
+        if size >= _LEAST_BUFFER and usable >= 2 * size:
+            stale, rest = _accounted(_reads(sample[:usable], range(0, usable, size)))
+            if 10 * rest <= stale > 0 and (best is None or rest < best[0]):
+                best = rest, size
+            if best is not None and best[0] == 0:
+                break
+    return None if best is None else best[1]
+
+
+def _slicer(sample: Bytes) -> Any:
+    return lambda start, stop: sample[start:stop]
+
+
+def _reads(sample: Bytes, starts: Sequence[int]) -> Iterator[Segments]:
+    return Reads(_slicer(sample), Edges([0, len(sample)], lambda _: starts)).segments()
+
+
+def _accounted(found: Iterable[Segments]) -> tuple[int, int]:
+    """The numbers of stale bytes, and of bytes that are neither stale nor records."""
+    sizes = {True: 0, False: 0}
+    for segments in found:
         for gap, reason in segments.reasons.items():
-            start, size = int(segments.start[gap]), int(segments.end[gap] - segments.start[gap])
-            if reason.code == Problem.STALE and header_at(segments.buffer, start) != STRONG:
-                stale += size
-            rest += size if reason.code not in (None, Problem.STALE) else 0
-    if 0 < stale >= 10 * rest:
-        return BUFFERS, f"{stale} bytes that follow records equal those of an earlier read"
-    return STREAM, "no repeating read buffer was found"
+            sizes[reason.is_unused] += int(segments.end[gap] - segments.start[gap])
+    return sizes[True], sizes[False]
+
+
+def _stale(found: Iterable[Segments]) -> int:
+    """The number of stale bytes; 0 if more than a tenth as many are unaccounted for."""
+    stale, rest = _accounted(found)
+    return stale if 10 * rest <= stale else 0
 
 
 # --- the first pass ---------------------------------------------------------------------------------------------------
