@@ -42,8 +42,8 @@ VERSIONS: Final = pa.schema(
 """The change of a row: ``before`` and ``after`` have a number for each column of an image, the hash of its name (upper
 32 bits) and that of its value. ``operation`` is the number of one in :data:`OPERATIONS`, ``epoch`` that of TRUNCATEs
 before it. ``origin`` is the hash of its transaction, else of its time or its position. An update that changes the key
-is the end of one row (``part`` 0) and the begin of another (1). A row without a ``row_key`` stands for all changes of
-its table without a key that were read together; ``origin`` is their number, and the rest is null."""
+is the end of one row (``part`` 0) and the begin of another (1). Without a ``row_key``, ``origin`` is the number of
+changes of the table that were read together and have no key; the rest is null."""
 
 OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
 INSERT, UPDATE, DELETE, REFRESH = range(4)
