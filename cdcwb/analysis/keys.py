@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
+from cdcwb.analysis.images import IMAGES, Ints, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
 from cdcwb.dataset import Rows, grouped, joined, numbered
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -146,20 +146,27 @@ def with_keys(changes: Rows, keys: Keyed) -> Rows:
 
 
 def _filled(keys: Keyed, batch: pa.RecordBatch) -> pa.RecordBatch:
-    table, key = labels(batch), batch["key"]
-    chosen = as_flags(batch["after"].is_valid())
-    count = batch.num_rows
+    key, count = batch["key"], batch.num_rows
+    is_null = as_flags(key.is_null())
+    coded = labels(batch).dictionary_encode()
+    tables = np.asarray(coded.indices.fill_null(-1))
     both = pa.concat_arrays([batch["after"], batch["before"]])
-    image = Pairs(both.take(pa.array(np.where(chosen, np.arange(count), np.arange(count) + count))))
-    for label, columns in keys.items():
-        rows = np.flatnonzero(as_flags(pc.and_(pc.equal(table, label), key.is_null())))
-        at = np.array([image.find(rows, pa.repeat(name, len(rows))) for name in columns])
-        complete = (at >= 0).all(axis=0)
-        at = at[:, complete].T.ravel()
-        numbers = np.arange(count)
-        numbers[rows[complete]] = count + np.arange(complete.sum())
-        filled = maps_of(np.full(complete.sum(), len(columns)), image.names.take(pa.array(at)), image.take(at))
-        key = pa.concat_arrays([key, filled.cast(key.type)]).take(pa.array(numbers))
+    image = Pairs(both.take(pa.array(np.arange(count) + np.where(as_flags(batch["after"].is_valid()), 0, count))))
+    found: list[tuple[Ints, Ints]] = []  # rows, and for each the pairs of its key
+    for number, label in enumerate(coded.dictionary.to_pylist()):
+        if label in keys:
+            rows = np.flatnonzero(is_null & (tables == number))
+            at = np.array([image.find(rows, pa.repeat(name, len(rows))) for name in keys[label]])
+            complete = (at >= 0).all(axis=0)
+            found.append((rows[complete], at[:, complete].T))
+    if not found:
+        return batch
+    pairs = np.concatenate([at.ravel() for _, at in found])
+    sizes = np.concatenate([np.full(len(rows), at.shape[1]) for rows, at in found])
+    filled = maps_of(sizes, image.names.take(pa.array(pairs)), image.take(pairs)).cast(key.type)
+    numbers = np.arange(count)
+    numbers[np.concatenate([rows for rows, _ in found])] = count + np.arange(len(sizes))
+    key = pa.concat_arrays([key, filled]).take(pa.array(numbers))
     return batch.set_column(batch.schema.get_field_index("key"), batch.schema.field("key"), key)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +31,23 @@ class Pairs:
         self.names: pa.Array = maps.keys.take(at)
         self.values: pa.Array = maps.items.take(at)
 
+    @cached_property
+    def _in_order(self) -> tuple[pa.Array, Ints, Ints]:
+        """The different names, and each row and name as one number in ascending order, with the number of its pair."""
+        coded = self.names.dictionary_encode()
+        numbers = self.rows * len(coded.dictionary) + np.asarray(coded.indices)
+        order = np.argsort(numbers, kind="stable")
+        return coded.dictionary, numbers[order], order
+
     def find(self, rows: Ints, names: pa.Array) -> Ints:
         """For each of some rows and names the number of its pair; -1 if the row has no such name."""
-        if not len(self.rows):
+        known, numbers, order = self._in_order
+        if not len(numbers):
             return np.full(len(rows), -1)
-        codes = np.asarray(pa.concat_arrays([self.names, names]).dictionary_encode().indices)
-        numbers = np.concatenate([self.rows, rows]) * (int(codes.max()) + 1) + codes
-        own, wanted = numbers[: len(self.rows)], numbers[len(self.rows) :]
-        order = np.argsort(own, kind="stable")
-        at = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
-        return np.where(own[at] == wanted, at, -1)
+        codes = np.asarray(pc.index_in(names, value_set=known).fill_null(-1))
+        wanted = np.where(codes < 0, -1, rows * len(known) + codes)
+        at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        return np.where(numbers[at] == wanted, order[at], -1)
 
     def of_column(self, name: str) -> tuple[Bools, pa.Array]:
         """Whether each row has a column, and its value there; null where it has none."""
