@@ -25,6 +25,8 @@ def truth_versions(made: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in pq.read_table(made / "truth" / "table_versions.parquet").to_pylist():
         found[".".join(filter(None, (row["schema_name"], row["table_name"])))].append(row)
+    for rows in found.values():  # in the truth, those without rows are the last
+        rows.sort(key=lambda row: int(label) if (label := row["table_version"].rpartition("@")[2]).isdigit() else 0)
     return found
 
 
