@@ -372,6 +372,8 @@ USES: Final = (
     Use("idm-event-log", "null_text", "none", {"null_text": "NULL"}),
     Use("idm-event-log", "header", "false", {}),
     Use("idm-event-log", "delimiter", ",", {}, changed=lambda data: data.replace(b",", b";")),
+    Use("idm-event-log", "record_delimiter", "0x02", {}, changed=lambda data: data.replace(b"\n", b"\2")),
+    Use("idm-event-log", "escape", "\\", {}, changed=lambda data: data.replace(b'""', b'\\"')),
     Use("idm-event-log", "quote", "'", {}, changed=lambda data: data.replace(b'"', b"'")),
     Use("idm-event-log", "sheet", "Log", {"container": "xlsx"}),
     Use("idm-event-log", "sql_table", "old_process", {"container": "sql"}),

@@ -184,9 +184,14 @@ def captures(draw: st.DrawFn, most: int = 6) -> tuple[Any, Schema, list[bytes]]:
     return made, schema, [written(schema, value) for value in draw(st.lists(values(made), min_size=1, max_size=most))]
 
 
+def parsed(schema: Schema) -> Any:
+    """The schema for fastavro, which refuses a damaged UUID that is a text all the same."""
+    return fastavro.parse_schema(json.loads(schema.text.replace('"logicalType": "uuid"', '"doc": "uuid"')))
+
+
 def read(schema: Schema, value: bytes) -> Any:
     """What fastavro reads."""
-    return fastavro.schemaless_reader(io.BytesIO(value), fastavro.parse_schema(json.loads(schema.text)), None)
+    return fastavro.schemaless_reader(io.BytesIO(value), parsed(schema), None)
 
 
 def same(schema: Any, found: Any, expected: Any) -> bool:
@@ -323,7 +328,7 @@ def refused(schema: Schema, value: bytes) -> bool:
     """Does fastavro refuse the value, or leave bytes over?"""
     source = io.BytesIO(value)
     try:
-        fastavro.schemaless_reader(source, fastavro.parse_schema(json.loads(schema.text)), None)
+        fastavro.schemaless_reader(source, parsed(schema), None)
     except Exception:
         return True
     return source.tell() < len(value)

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from cdcwb import saving
 from cdcwb.capture import Capture
 from cdcwb.errors import CaptureError, MissingDependencyError, SourceDownError
 from cdcwb.spark.session import get_spark
@@ -62,12 +61,9 @@ def test_missing_packages_of_spark_connect_are_named(monkeypatch: pytest.MonkeyP
         get_spark()
 
 
-def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_that_workers_wrote_elsewhere_are_no_saved_capture(tmp_path: Path) -> None:
     elsewhere = SimpleNamespace(write=SimpleNamespace(parquet=lambda _path: None))
-    monkeypatch.setattr(saving, "frame_of", lambda _tables, _name: elsewhere)
-    capture = Capture(cast("Any", SimpleNamespace(small=None, numbered=lambda: elsewhere)))
+    capture = Capture(cast("Any", SimpleNamespace(small=None, frame=lambda _name: elsewhere)))
     with pytest.raises(
         CaptureError, match="workers do not write to this machine; name a folder that all machines share"
     ):
