@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
@@ -125,10 +126,19 @@ def probe_file(
         return _parquet(ask)
     if begin == b"PK\x03\x04":
         return _excel(ask)
-    with in_file(path), closing(open_source(path, "binary", HEAD)) as source:
+    with in_file(path), closing(open_source(path, "binary", _FIRST)) as source:
+        looked_at = _FIRST if _is_enough(source.read(0, _FIRST), limit) else HEAD
+    with in_file(path), closing(open_source(path, "binary", looked_at)) as source:
         size = info_of(path).size if source.compression is None else 0
-        found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < HEAD)
+        found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < looked_at)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
+
+
+def _is_enough(head: NDArray[np.uint8], limit: int) -> bool:
+    """Whether the first bytes of a delimited file have enough lines to detect its columns and for ``limit`` rows."""
+    if head.tobytes().removeprefix(BOM).lstrip()[:1] in (b"{", b"["):
+        return False
+    return bool(np.count_nonzero(head == _NEWLINE) > max(2 * limit, _RECORDS))
 
 
 @dataclass(frozen=True, slots=True)
