@@ -148,6 +148,8 @@ def _sentences(
 def _table_sentences(rows: pa.Table, events: pa.Table) -> dict[str, list[str]]:
     """The contradictions of the numbers of each table, by transaction."""
     found: dict[str, list[str]] = {}
+    if not len(events):
+        return found
     by_table = ["transaction_id", "table"]
     records = events.group_by([*by_table, "table_no", "position"]).aggregate([])
     numbers = records.group_by([*by_table, "table_no"]).aggregate([([], "count_all")])

@@ -14,6 +14,7 @@ from cdcwb.analysis.continuity import Continuity
 from cdcwb.analysis.counters import Counters
 from cdcwb.analysis.positions import Positions
 from cdcwb.analysis.summary_text import Health, health
+from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
@@ -103,10 +104,11 @@ def look_at(
         path=path, format=capture.format, options=options, limits=list(limits), shown=path, **times or {}
     )
     snapshot = TableSnapshot(part or capture, None, images)
-    known = {} if limits else capture.answers  # every page of a capture begins with its summary
-    if (summary := known.get("summary")) is None:
-        counted: Any = snapshot
-        summary = known["summary"] = summarize(counted, unfiltered=not limits, whole=capture if tables else None)
+    counted: Any = snapshot
+    if limits:
+        summary = summarize(counted, unfiltered=False, whole=capture if tables else None)
+    else:  # every page of a capture begins with its summary
+        summary = answer_of(counted, "summary", summarize)
     return _page(asked, capture, part or capture, snapshot, summary)
 
 

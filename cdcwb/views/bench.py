@@ -24,6 +24,7 @@ from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture, source_of
 from cdcwb.report import show
+from cdcwb.report.opening import location_of
 from cdcwb.spark.session import running_session, running_tasks
 from cdcwb.words import duration
 
@@ -78,6 +79,11 @@ class Bench:
     def source(self) -> IndexedCapture:
         """The index of records."""
         return source_of(self.capture)
+
+    @cached_property
+    def location(self) -> str:
+        """The folder or file that the capture was read from."""
+        return location_of(self.capture)
 
     def _names(self, field: str) -> Iterable[str]:
         """The values that a field of the selection can have: names of tables, users, columns or transactions."""

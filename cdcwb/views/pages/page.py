@@ -29,7 +29,7 @@ from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
 from cdcwb.report.facts import headline, is_answered, stored
-from cdcwb.report.opening import OpenedCapture, Parameters, location_of, look_at
+from cdcwb.report.opening import OpenedCapture, Parameters, look_at
 from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
@@ -145,8 +145,8 @@ class Page:
         selected: Any = SelectedCapture(bench.source, bench.selected, TIME if every_time else ())
         limits = [bench.selection.sentence(TIME if every_time else ())]
         times = {} if every_time else {name: getattr(bench.selection, name) for name in ("time_from", "time_to")}
-        path, limits = location_of(bench.capture), list(filter(None, limits))
-        asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=path, **times)
+        limits = list(filter(None, limits))
+        asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=bench.location, **times)
         page = cls.__new__(cls)
         page.bench = bench
         page.__init__(OpenedCapture(asked, bench.capture, selected, selected, {}, cast(Any, None)))  # type: ignore[misc]
