@@ -133,7 +133,7 @@ def report(
     options = key_values(pairs)
     if name == "all":
         suite = run_suite(path, target, format_name, options, parameters, _print_progress, redact, fail_if)
-        lines = [f"{stem}.html: {headline(stem, facts)}" for stem, facts in suite.facts.items()]
+        lines = [f"{stem}.html: {headline(facts)}" for stem, facts in suite.facts.items()]
         print_lines([safe(line) for line in (*lines, f"{target}: {plural(len(suite.facts), 'report')}, index.html")])
         for stem, sentence in suite.failed.items():
             _complain(f"{stem} was not made: {sentence}")
@@ -141,7 +141,7 @@ def report(
     else:
         facts = run_report(name, path, target, format_name, options, parameters, _print_progress, redact, fail_if)
         facts_of = {name: monitored(facts)}
-        print_lines([safe(f"{target}: {headline(name, facts_of[name])}")])
+        print_lines([safe(f"{target}: {headline(facts_of[name])}")])
         judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
         suite = None
     for sentence in judgement.unknown:

@@ -28,7 +28,7 @@ from markupsafe import Markup
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
 from cdcwb.report.facts import MIME as FACTS_MIME
-from cdcwb.report.facts import headline, is_answered, monitored, read_facts
+from cdcwb.report.facts import read_facts
 from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
 from cdcwb.words import moment, plural, size, visible
 from cdcwb.writing import write_text
@@ -90,7 +90,7 @@ def page(notebook: Mapping[str, Any], about: PageInfo, siblings: Siblings | None
     text only if there is nothing richer. Standard error is left out.
     """
     reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}
-    answer = _answer(notebook, about.notebook)
+    answer = visible(read_facts(notebook).get("headline") or "", 400)
     blocks = list(_blocks(notebook, reports, (STYLE, HEADLINE) if answer else (STYLE,)))
     has_charts = any(block["kind"] == "chart" for block in blocks)
     has_tables = any('<table class="cdcwb">' in block.get("html", "") for block in blocks)
@@ -120,12 +120,6 @@ def page(notebook: Mapping[str, Any], about: PageInfo, siblings: Siblings | None
     if len(html.encode()) > SIZE_LIMIT:
         raise CaptureError(f"the report would be larger than {size(SIZE_LIMIT)}; choose fewer tables or a shorter time")
     return html
-
-
-def _answer(notebook: Mapping[str, Any], name: str) -> str:
-    """The answer of a notebook in a sentence; empty if it has none of its own."""
-    facts = monitored(read_facts(notebook))
-    return visible(headline(name, facts), 400) if is_answered(name, facts) else ""
 
 
 def write_scripts(folder: Path) -> tuple[Path, str]:

@@ -1,10 +1,10 @@
 """Redaction: a saved capture without the values of some columns, for reports that are passed on.
 
 The values are replaced in images and keys by ``[redacted]`` and a tag that equal values share, so that changed columns,
-equal rows and counts stay correct; the bytes of such rows are replaced by a hash. Tags and hashes depend on a random
-secret of each run, which is not stored. Bytes and header fields are kept of rows of other tables only, since values may
-be anywhere in them; the sentences of problems become the headings of their codes, and evidence is left out. An event
-log, whose header fields are its rows, is refused.
+equal rows and counts stay correct; the bytes of records are replaced by a hash. Tags and hashes depend on a random
+secret of each run, which is not stored. Values may be anywhere in bytes, header fields, sentences and evidence: header
+fields are left out but those of Kafka, the sentences of problems become the headings of their codes, and evidence is
+left out. An event log, whose header fields are its rows, is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdcwb.analysis.images import IMAGES, Pairs, as_flags, labels, maps_of
 from cdcwb.errors import OptionError
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
-from cdcwb.model import TABLES, Kind, Problem
+from cdcwb.model import TABLES, Problem
 from cdcwb.opening import SAVED
 from cdcwb.stored import read_rows
 from cdcwb.words import visible
@@ -42,19 +42,8 @@ REDACTED: Final = "[redacted]"
 _TAG: Final = 12  # digits that distinguish values
 _MOST: Final = 20
 
-_ROWS: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.TOMBSTONE)
-_HEADERS: Final = (
-    *("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic"),
-    *("statement", "DETAILS"),  # of changes of tables
-)
+_HEADERS: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
 """Header fields without values of rows."""
-
-_PLAIN: Final = (
-    *(Problem.OPEN_TRANSACTION, Problem.NO_BEGIN, Problem.GAP, Problem.CLOCK, Problem.REPEATED, Problem.SAME_POSITION),
-    *(Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES, Problem.MASK),
-    *(Problem.NO_SCHEMA, Problem.NO_REGISTRY, Problem.LOB_NOT_IN_STREAM, Problem.TRUNCATED),
-)
-"""Problems whose sentences have only columns, locations and counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,19 +172,17 @@ class Redaction:
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Events or changes. A row of an unknown table has the redacted columns of every table."""
         tables = pc.utf8_lower(labels(batch))
-        is_row = pc.is_in(batch["kind"], pa.array(map(str, _ROWS))) if "kind" in batch.schema.names else True
-        is_open = pc.and_(pc.and_(pc.is_valid(tables), pc.invert(pc.is_in(tables, self._tables))), is_row)
         columns = {name: self._image(batch[name], tables) for name in IMAGES}
-        columns |= {"headers": _headers(batch["headers"], is_open), "problems": _problems(batch["problems"], is_open)}
+        columns |= {"headers": _headers(batch["headers"]), "problems": _problems(batch["problems"])}
         if "raw" in batch.schema.names:
-            columns["raw"] = pc.if_else(is_open, batch["raw"], self._hashes(batch["raw"], is_open))
+            hashes = [raw and sha256(self._secret + raw).digest() for raw in batch["raw"].to_pylist()]
+            columns["raw"] = pa.array(hashes, pa.binary())
         return _with(batch, **columns)
 
     def problems(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Problems; those about records are without bytes, and without sentences that may quote a value."""
-        sentence = _sentences(batch["code"], batch["sentence"])
-        whole = pc.if_else(pc.is_null(batch["file"]), batch["sentence"], sentence)
-        return _with(batch, sentence=whole, first_bytes=pa.nulls(batch.num_rows, pa.string()))
+        """Problems, without bytes; those about records have their heading as sentence."""
+        sentences = pc.if_else(pc.is_null(batch["file"]), batch["sentence"], _headings(batch["code"]))
+        return _with(batch, sentence=sentences, first_bytes=pa.nulls(batch.num_rows, pa.string()))
 
     def _image(self, maps: pa.MapArray, tables: pa.Array) -> pa.MapArray:
         pairs = Pairs(maps)
@@ -211,40 +198,28 @@ class Redaction:
         digests = [sha256(self._secret + value.encode()).hexdigest() for value in coded.dictionary.to_pylist()]
         return pa.array([f"{REDACTED} {digest[:_TAG]}" for digest in digests], pa.string()).take(coded.indices)
 
-    def _hashes(self, raw: pa.Array, is_open: pa.Array) -> pa.Array:
-        closed = pc.if_else(is_open, pa.scalar(None, raw.type), raw).to_pylist()
-        return pa.array([one if one is None else sha256(self._secret + one).digest() for one in closed], raw.type)
-
 
 def _with(batch: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
     arrays = [columns.get(field.name, batch[field.name]).cast(field.type) for field in batch.schema]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
-def _headers(maps: pa.MapArray, is_open: pa.Array) -> pa.MapArray:
-    """The header fields; of rows that are not open only those without values of rows."""
+def _headers(maps: pa.MapArray) -> pa.MapArray:
     pairs = Pairs(maps)
-    kept = as_flags(is_open)[pairs.rows] | as_flags(pc.is_in(pairs.names, pa.array(_HEADERS)))
-    sizes = np.bincount(pairs.rows[kept], minlength=len(maps))
-    mask = pa.array(kept)
-    return maps_of(sizes, pairs.names.filter(mask), pairs.values.filter(mask), as_flags(maps.is_valid()))
+    kept = pc.is_in(pairs.names, pa.array(_HEADERS))
+    sizes = np.bincount(pairs.rows[as_flags(kept)], minlength=len(maps))
+    return maps_of(sizes, pairs.names.filter(kept), pairs.values.filter(kept), as_flags(maps.is_valid()))
 
 
-def _problems(lists: pa.ListArray, is_open: pa.Array) -> pa.ListArray:
-    """The problems of rows; of those that are not open without sentences that may quote a value."""
-    problems = lists.flatten()
-    code, detail = problems.field("code"), problems.field("detail")
-    kept = pc.if_else(is_open.take(pc.list_parent_indices(lists)), detail, _sentences(code, detail))
+def _problems(lists: pa.ListArray) -> pa.ListArray:
+    codes = lists.flatten().field("code")
+    problems = pa.StructArray.from_arrays([codes, _headings(codes)], ["code", "detail"])
     sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-    offsets = pa.array(
-        np.append(0, np.cumsum(sizes)).astype(np.int32), mask=np.append(~as_flags(lists.is_valid()), False)
-    )
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([code, kept], ["code", "detail"]))
+    offsets = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(~as_flags(lists.is_valid()), False)), problems)
 
 
-def _sentences(codes: pa.Array, sentences: pa.Array) -> pa.Array:
-    """The sentences of problems, or the heading of its code where a sentence may quote a value."""
-    headings = pa.array([problem.heading for problem in Problem])
+def _headings(codes: pa.Array) -> pa.Array:
+    """The headings of the codes of problems, whose sentences may quote values."""
     known = pc.index_in(codes, pa.array([str(problem) for problem in Problem]))
-    heading = pc.coalesce(headings.take(known), REDACTED)
-    return pc.if_else(pc.is_in(codes, pa.array(list(map(str, _PLAIN)))), sentences, heading)
+    return pc.coalesce(pa.array([problem.heading for problem in Problem]).take(known), REDACTED)

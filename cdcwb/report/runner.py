@@ -248,7 +248,7 @@ def make_report(
     report = Report(target, facts, executed, about)
     known = monitored(facts)
     which = {"notebook": notebook.stem, "capture": wanted.name, "made_at": made.isoformat(timespec="seconds")}
-    which["headline"] = headline(notebook.stem, known)
+    which["headline"] = headline(known)
     text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
     written = report.write(siblings)
     write_text(target.with_suffix(".json"), text + "\n")

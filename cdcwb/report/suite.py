@@ -22,7 +22,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import check_capture
-from cdcwb.report.facts import declared_facts, headline, is_answered, monitored, tone
+from cdcwb.report.facts import declared_facts, headline, monitored
 from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import check_parameters, check_target
 from cdcwb.report.redact import check_names
@@ -244,10 +244,10 @@ def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> In
         facts.get("title", name),
         capture,
         file,
-        tone(name, facts),
-        headline(name, facts),
+        facts.get("headline_tone", facts.get("tone", "")),
+        headline(facts),
         facts.get("what", ""),
         facts.get("verdict", ""),
         facts.get("tone", ""),
-        answers=is_answered(name, facts),
+        answers="headline" in facts,
     )

@@ -15,11 +15,9 @@ from cdcwb.words import count, joined, plural, visible
 
 __all__ = ["document_html", "rows_html", "side_by_side", "xml_html"]
 
-_TOKEN: Final = re.compile(
-    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>|[^<]+|<", re.DOTALL
-)
-_TAG: Final = re.compile(r"(</?)([^\s/>]+)(.*?)(/?>)", re.DOTALL)
-_ATTRIBUTE: Final = re.compile(r"(\s*)([^\s=]+)(\s*=\s*)(\"[^\"]*\"|'[^']*')", re.DOTALL)
+_TAG: Final = re.compile(r"(<[^<>]*>)")
+_NAME: Final = re.compile(r"</?([\w-]+)")
+_ATTRIBUTE: Final = re.compile(r"([\w-]+)=(&quot;.*?&quot;)", re.DOTALL)
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 _TEXT: Final = 240  # characters of a value that are shown
@@ -30,14 +28,14 @@ _MARKS: Final = {"": " ", "removed": "−", "added": "+"}
 _SIGNS: Final = {"del": "−", "ins": "+"}
 _DELETE: Final = 4
 _COLUMNS: Final = {"record_id": "record", "event": "event", "operation": "operation", "event_type": "type"}
-_WORDS: Final = {"removed": "taken away", "added": "written"}
+_EFFECTS: Final = ("removed", "added")
 
 
 def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
     """The text of a document as HTML that shows it character by character, up to ``lines`` lines.
 
-    Element names, attribute names, values, the association, and removed and added values have CSS classes. The text
-    need not be well-formed. ``inside``: only the content of ``input``, less indented.
+    Tags, values, the association, and removed and added values have CSS classes. The text need not be well-formed.
+    ``inside``: only the content of ``input``, less indented.
     """
     written = list(_lines(_within(xml) if inside else xml))
     while written and not written[-1][1]:
@@ -63,87 +61,66 @@ def _within(xml: str) -> str:
 
 def _lines(xml: str) -> Iterator[tuple[str, str]]:
     """Each line as HTML, with its effect on the object: removed, added or none."""
-    how, parts = "", []
-    for kind, text, html in _pieces(xml):
-        first, *following = html.split("\n")
-        parts.append(_element(kind, first))
-        how = how or (kind if kind in _WORDS else "")
-        how = "removed" if kind == "gone" else how
-        for other in following:
-            yield how, "".join(parts)
-            parts = [_element(kind, other)]
-            how = kind if kind in _WORDS and text.strip() else ""
-    yield how, "".join(parts)
-
-
-def _element(kind: str, html: str) -> str:
-    if not html or kind in ("", "gone"):
-        return html
-    tag = {"removed": "del", "added": "ins"}.get(kind)
-    return f"<{tag}>{html}</{tag}>" if tag else f'<span class="{kind}">{html}</span>'
-
-
-def _pieces(xml: str) -> Iterator[tuple[str, str, str]]:
-    """The tokens of the text: kind, text, and escaped text. ``gone`` is a tag that removes something."""
     path: list[str] = []
-    for token in _TOKEN.findall(xml):
-        if not token.startswith("<") or token == "<":
-            yield _text_kind(path, token), token, _escaped(token)
-        elif token.startswith(("<!", "<?")):
-            yield "aside", token, _escaped(token)
-        else:
-            match = _TAG.fullmatch(token)
-            if match is None:
-                yield "", token, _escaped(token)
-                continue
-            opening, name, attributes, end = match.groups()
-            yield "gone" if name in ("remove-all-values", "delete") and opening == "<" else "", opening, escape(opening)
-            yield "name", name, _escaped(name)
-            yield from _attributes(attributes)
-            yield "", end, escape(end)
-            if opening == "</":
-                del path[_last(path, name) :]
-            elif end == ">":
-                path.append(name)
+    effect = line = ""
+    for token in _TAG.split(xml):
+        is_tag = _TAG.fullmatch(token) is not None
+        kind = _tag_kind(path, token) if is_tag else _text_kind(path, token)
+        for number, part in enumerate(token.split("\n")):
+            if number:
+                yield effect, line
+                effect = line = ""
+            if kind in _EFFECTS and (token.strip() or is_tag):
+                effect = kind
+            line += _tag_html(part) if is_tag else _text_html(part, kind)
+    yield effect, line
+
+
+def _tag_kind(path: list[str], tag: str) -> str:
+    """The effect of a tag; ``path``, the names of open elements, is brought up to date."""
+    match = _NAME.match(tag)
+    if match is None:
+        return ""
+    name = match[1]
+    if tag.startswith("</"):
+        while path and path.pop() != name:
+            pass
+        return ""
+    if not tag.endswith("/>"):
+        path.append(name)
+    return "removed" if name in ("remove-all-values", "delete") else ""
 
 
 def _text_kind(path: list[str], text: str) -> str:
-    if not text.strip() and path[-1:] != ["value"]:
-        return ""
-    if "association" in path:
-        return "key"
     if path[-1:] == ["value"]:
-        return "removed" if any(n in path for n in _REMOVES) else "added" if any(n in path for n in _ADDS) else ""
-    return ""
+        return "removed" if {*path} & {*_REMOVES} else "added" if {*path} & {*_ADDS} else ""
+    return "key" if "association" in path and text.strip() else ""
 
 
-def _attributes(text: str) -> Iterator[tuple[str, str, str]]:
-    offset = 0
-    for match in _ATTRIBUTE.finditer(text):
-        if match.start() > offset:
-            yield "", "", _escaped(text[offset : match.start()])
-        blank, name, equals, value = match.groups()
-        yield "", blank, escape(blank)
-        yield "attribute", name, _escaped(name)
-        yield "", equals, escape(equals)
-        yield "string" if name != "attr-name" else "named", value, _escaped(value)
-        offset = match.end()
-    if text[offset:]:
-        yield "", "", _escaped(text[offset:])
+def _tag_html(tag: str) -> str:
+    def attribute(match: re.Match[str]) -> str:
+        kind = "named" if match[1] == "attr-name" else "string"
+        return f'<span class="attribute">{match[1]}</span>=<span class="{kind}">{match[2]}</span>'
+
+    html = re.sub(r"^(&lt;/?)([\w-]+)", r'\1<span class="name">\2</span>', _escaped(tag, len(tag)))
+    return _ATTRIBUTE.sub(attribute, html)
 
 
-def _last(path: list[str], name: str) -> int:
-    """The index of the innermost open element of that name; the length of the path if there is none."""
-    return next((index for index in reversed(range(len(path))) if path[index] == name), len(path))
+def _text_html(text: str, kind: str) -> str:
+    html = _escaped(text, _TEXT)
+    if not kind or not html:
+        return html
+    element = {"removed": "del", "added": "ins"}.get(kind)
+    return f"<{element}>{html}</{element}>" if element else f'<span class="{kind}">{html}</span>'
 
 
-def _escaped(text: str) -> str:
-    """Captured text as HTML: invisible characters, and those that reorder text, are escapes; a long text is shortened,
-    with a note."""
+def _escaped(text: str, limit: int) -> str:
+    """Captured text as HTML: invisible characters, and those that reorder text, are escapes; a text that is much longer
+    than ``limit`` is shortened, with a note."""
     cut = ""
-    if len(text) > _TEXT + 20:
-        cut = f'<span class="cut">… {plural(len(text) - _TEXT, "more character")}</span>'
-        text = text[:_TEXT]
+    if len(text) > limit + 20:
+        cut = f'<span class="cut">… {plural(len(text) - limit, "more character")}</span>'
+        text = text[:limit]
     parts, offset = [], 0
     for match in _UNSEEN.finditer(text):
         parts += [escape(text[offset : match.start()]), f'<span class="unseen">{escape(visible(match.group()))}</span>']
@@ -165,11 +142,12 @@ def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None, captu
         names = [name for name in names if name != "event"]
     heads = [_COLUMNS[name] for name in names] + ["column", "old value", "new value"]
     body = ""
-    for row, behind in zip(rows, [*rows[1:], None], strict=True):
+    for row, following in zip(rows, [*rows[1:], {}], strict=True):
         body += _row(row, names)
         reason = row.get("reason")
-        if not _stands(row) and (behind is None or _stands(behind) or behind.get("reason") != reason):
-            body += f'<tr class="struck why"><td></td><td colspan="{len(heads) - 1}">{_reason(reason)}</td></tr>'
+        if not _is_published(row) and (not following or _is_published(following) or following.get("reason") != reason):
+            text = escape(visible(reason or "not published", 200))
+            body += f'<tr class="struck why"><td></td><td colspan="{len(heads) - 1}">{text}</td></tr>'
     led = f' data-capture="{escape(capture)}"' if capture else ""
     html = (
         f'<div class="cdcwb-scroll"><table class="cdcwb cdcwb-rows"{led}><thead><tr>'
@@ -181,11 +159,7 @@ def rows_html(rows: Iterable[Mapping[str, Any]], total: int | None = None, captu
     return html
 
 
-def _reason(text: Any) -> str:
-    return escape(visible(text or "not published", 200))
-
-
-def _stands(row: Mapping[str, Any]) -> bool:
+def _is_published(row: Mapping[str, Any]) -> bool:
     return bool(row.get("decision", "published") == "published")
 
 
@@ -202,7 +176,7 @@ def _row(row: Mapping[str, Any], names: list[str]) -> str:
         held = row.get("event_type") != _DELETE
         for name, tag in (("old_value", "del"), ("new_value", "ins")):
             cells.append(f"<td>{_changed(row[name], tag) if held and name in row else ''}</td>")
-    struck = "" if _stands(row) else ' class="struck"'
+    struck = "" if _is_published(row) else ' class="struck"'
     led = "" if row.get("record") is None else f' data-record="{row["record"]}" tabindex="0"'
     return f"<tr{struck}{led}>{''.join(cells)}</tr>"
 

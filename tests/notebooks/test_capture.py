@@ -107,7 +107,7 @@ def test_health_is_said_of_the_capture_and_other_pages_begin_with_their_own_answ
     assert about.facts["verdict"] == answered.facts["verdict"]
     assert escape(about.facts["verdict"]) in about.html
     assert '<div class="cdcwb-verdict' not in answered.html
-    assert f'<p class="cdcwb-answer">{escape(headline("transactions", answered.facts))}</p>' in answered.html
+    assert f'<p class="cdcwb-answer">{escape(headline(answered.facts))}</p>' in answered.html
 
 
 def test_versions_and_what_was_detected_are_told(run: Run) -> None:

@@ -57,14 +57,14 @@ def test_its_facts_are_the_breaks_and_its_page_begins_with_them(kernel: Kernel, 
         output.get("data", {}).get("text/html", "") for cell in notebook["cells"] for output in cell.get("outputs", ())
     )
     sentence = "3 breaks in the continuity of rows: gap 1, late 1, revived 1"
-    assert headline("continuity", facts) == sentence
+    assert headline(facts) == sentence
     assert f'<p class="cdcwb-answer">{sentence}</p>' in html
     assert "cdcwb inspect" in html
 
 
 def test_a_table_without_a_key_is_named(kernel: Kernel, orders: Path) -> None:
     facts = read_facts(run(kernel, orders, options="{}"))
-    assert headline("continuity", facts).startswith("Nothing compared: no table has a key; the option keys=")
+    assert headline(facts).startswith("Nothing compared: no table has a key; the option keys=")
 
 
 def test_a_row_needs_its_table(kernel: Kernel, orders: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_captures_in_data_drift_as_their_readme_says(name: str, kernel: Kern
     assert facts["rows_without_version"] == without.get(name, [])
     evidence = {"qlik-kafka": "12 of 12 rows that both versions show", "qlik-change-table": "DDL at 2026020308020190"}
     assert evidence.get(name, "") in text_of(notebook)
-    assert f'<p class="cdcwb-answer">{escape(headline("schema_drift", facts))}</p>' in text_of(notebook)
+    assert f'<p class="cdcwb-answer">{escape(headline(facts))}</p>' in text_of(notebook)
     assert facts["verdict"] not in text_of(notebook)
 
 

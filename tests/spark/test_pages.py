@@ -48,7 +48,7 @@ def test_the_history_of_a_row_has_its_changes_values_and_states(capture: Capture
     (state,) = [row["row"] for row in capture.state("shop.orders").collect() if row["key"][name] == value]
     assert state.keys() <= set(last.index)
     assert {column: last[column] for column in state} == {column: value_text(state[column]) for column in state}
-    said = headline("history", facts)
+    said = headline(facts)
     assert said.startswith(f"shop.orders {name}={value}: {len(truth)} changes, inserted at 2026-02-03 08:0")
     again = capture.view.history.overview(table="orders", key={name: value})
     assert sheet(again).facts["history_changes"] == len(truth)

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from cdcwb.report import notebooks
-from cdcwb.report.facts import declared_facts, headline, is_answered, tone
+from cdcwb.report.facts import declared_facts, headline
+from cdcwb.views import pages
+from cdcwb.views.pages.page import Page
 
+PAGES: dict[str, type[Page]] = {
+    "change_masks": pages.Masks,
+    "continuity": pages.ContinuityPage,
+    "event_log_xds": pages.EventLog,
+    "replay_and_reconcile": pages.Replay,
+    "schema_drift": pages.Drift,
+    "transactions": pages.Transactions,
+}
 TRANSACTIONS: dict[str, Any] = {
     "changes": 900,
     "transactions": 132,
@@ -206,24 +216,20 @@ COMPARED: dict[str, Any] = {
 def test_a_report_begins_with_the_answer_to_its_own_question(
     notebook: str, facts: dict[str, Any], sentence: str
 ) -> None:
-    named = {"verdict": "Healthy.", **facts}
-    assert headline(notebook, named) == sentence
-    assert headline(f"gbase8s/02_{notebook}", named) == sentence
-    assert is_answered(notebook, named)
+    assert PAGES[notebook].headline_of(facts) == sentence
     declared = declared_facts(notebooks()[notebook])
     assert {name for name in facts if not name.startswith("decisions_")} <= set(declared)
 
 
 def test_names_in_an_answer_command_no_terminal() -> None:
     longest = [["\x1b]0;x\u202e", 1]]
-    assert r"\x1b]0;x\u202e" in headline("transactions", {**TRANSACTIONS, "longest_transactions": longest})
+    assert r"\x1b]0;x\u202e" in pages.Transactions.headline_of({**TRANSACTIONS, "longest_transactions": longest})
 
 
 def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
-    assert headline("01_capture", {"verdict": "Healthy: no problems."}) == "Healthy: no problems"
-    assert headline("02_transactions", {"verdict": "Of a notebook with our name."}) == "Of a notebook with our name"
-    assert headline("my_own", {}) == "made"
-    assert not is_answered("02_transactions", {"verdict": "x"})
+    assert headline({"verdict": "Healthy: no problems."}) == "Healthy: no problems"
+    assert headline({"verdict": "Healthy: no problems.", "headline": "No changes"}) == "No changes"
+    assert headline({}) == "made"
 
 
 @pytest.mark.parametrize(
@@ -253,13 +259,10 @@ def test_a_report_without_an_answer_of_its_own_begins_with_the_health() -> None:
         ("continuity", CONTINUITY | {"continuity_breaks": 2, "continuity_kinds": {"repeat": 2}}, "warning"),
         ("continuity", CONTINUITY | BROKEN, "bad"),
         ("continuity", CONTINUITY | {"counter_contradictions": 1}, "bad"),
-        ("capture", {"tone": "bad"}, "bad"),
-        ("change_masks", {"tone": "warning", "updates": 1}, "warning"),
-        ("my_own", {}, ""),
     ],
 )
 def test_an_answer_is_meant_as_the_worst_that_it_says(notebook: str, facts: dict[str, Any], meant: str) -> None:
-    assert tone(notebook, facts) == tone(f"reports/07_{notebook}", facts) == meant
+    assert PAGES[notebook].tone_of(facts) == meant
 
 
 @pytest.mark.parametrize(
@@ -283,13 +286,13 @@ def test_an_answer_is_meant_as_the_worst_that_it_says(notebook: str, facts: dict
 def test_the_history_of_a_row_begins_with_its_changes_and_what_became_of_it(
     facts: dict[str, Any], sentence: str
 ) -> None:
-    assert headline("history", HISTORY | facts) == f"shop.orders order_id=17: {sentence}"
+    assert pages.History.headline_of(HISTORY | facts) == f"shop.orders order_id=17: {sentence}"
 
 
 def test_a_history_without_a_key_says_why() -> None:
-    assert headline("history", HISTORY | {"history_changes": None}) == (
+    assert pages.History.headline_of(HISTORY | {"history_changes": None}) == (
         "No row to follow: no change of shop.orders has a key"
     )
-    assert headline("history", HISTORY | {"history_changes": None, "history_table": None}) == (
+    assert pages.History.headline_of(HISTORY | {"history_changes": None, "history_table": None}) == (
         "No row to follow: there are no changes"
     )

@@ -125,7 +125,7 @@ def test_the_head_says_what_when_and_with_what_and_escapes_it(whole: str) -> Non
 
 
 def test_a_page_begins_with_the_answer_to_its_question() -> None:
-    facts = {"changes": 3, "transactions": 0, "filters": ["<b>users</b>"]}
+    facts = {"headline": "No transaction fits: <b>users</b>"}
     html = made(code(output(**{MIME: facts})))
     assert '<p class="answer">No transaction fits: &lt;b&gt;users&lt;/b&gt;</p>' in html
     assert html.index("<h1>") < html.index('class="answer"') < html.index("<main>")
@@ -134,7 +134,7 @@ def test_a_page_begins_with_the_answer_to_its_question() -> None:
 
 def test_the_answer_that_a_notebook_shows_is_not_said_twice() -> None:
     said = output({"cdcwb": HEADLINE}, **{"text/html": "<p>the answer</p>"})
-    assert "the answer" not in made(code(said, output(**{MIME: {"changes": 0, "transactions": 0}})))
+    assert "the answer" not in made(code(said, output(**{MIME: {"headline": "the other"}})))
     assert "the answer" in made(code(said)), "of a notebook whose answer is not known"
 
 

@@ -14,9 +14,10 @@ from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
-from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.words import count, plural, tally
 
 if TYPE_CHECKING:
@@ -94,6 +95,31 @@ class ContinuityPage(Page):
             row["found"][found["kind"]] += 1
         ranked = sorted(rows.values(), key=lambda row: (-row["breaks"], row["table"], row["row"]))
         return [row | {"kinds": tally(row["found"])} for row in ranked]
+
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        tables, checked, breaks = (facts[f"continuity_{name}"] for name in ("tables", "checked", "breaks"))
+        if breaks:
+            text = f"{plural(breaks, 'break')} in the continuity of rows: {tally(facts['continuity_kinds'])}"
+        elif facts["continuity_unchecked"]:
+            text = f"Nothing compared: {facts['continuity_unchecked']}"
+        else:
+            compared, of_all = facts["continuity_compared"], plural(tables, "table")
+            what = "no row has a second change"
+            if compared:
+                what = f"{plural(compared, 'change')} compared with the version before"
+            text = f"No breaks: {what}, in {of_all if checked == tables else f'{checked} of {of_all}'}"
+        if wrong := facts["counter_contradictions"]:
+            text += f"; {plural(wrong, 'contradiction')} of counters"
+        return text
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        breaks, contradictions = facts["continuity_breaks"], facts["counter_contradictions"]
+        is_wrong = breaks > facts["continuity_kinds"].get("repeat", 0) or contradictions
+        return tone_for(is_wrong, breaks or facts["continuity_checked"] < facts["continuity_tables"])
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:

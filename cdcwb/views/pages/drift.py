@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
 from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, newest_schema, steps_between
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.versions import side_by_side
+from cdcwb.model import Severity
 from cdcwb.report.answer import Answer, headings
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.words import count, plural, tally
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.words import count, joined, plural, tally, to_the_second, visible
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
@@ -56,6 +59,27 @@ class Drift(Page):
         versions = [[v.table, v.table_version, v.changes, v.first_position] for v in self.drift.versions]
         without = [[row["table"], row["events"]] for row in self.drift.without_version]
         return {"versions": versions, "rows_without_version": without}
+
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        rules, details = facts["drift_findings_by_rule"], facts["drift_details"]
+        lost = sum(rows for _, rows in facts["rows_without_version"])
+        without = f"; {plural(lost, 'row')} without a table version" if lost else ""
+        if not rules:
+            tables = len({table for table, *_ in facts["versions"]})
+            if not tables:
+                return f"No table is described, so nothing shows schema changes{without}"
+            return f"No schema change in {plural(tables, 'table')}{without}"
+        phrases = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
+        first = "" if sum(rules.values()) == 1 else "first "
+        return f"{joined(phrases)}: {first}{_finding(*details[0])}{without}"
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        found = facts["drift_findings_by_severity"]
+        return tone_for(found.get(Severity.ERROR), found.get(Severity.WARNING) or facts["rows_without_version"])
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
@@ -205,3 +229,28 @@ class Drift(Page):
 def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows with readable rule names."""
     return [row | {"rule": row["rule"].replace("_", " ")} for row in rows]
+
+
+_RULES: Final = {
+    "column_added": ("column added", "columns added"),
+    "column_dropped": ("column dropped", "columns dropped"),
+    "column_renamed": ("column renamed", "columns renamed"),
+    "column_retyped": ("column type changed", "column types changed"),
+    "column_resized": ("column resized", "columns resized"),
+    "columns_reordered": ("column order changed", "column orders changed"),
+    "key_changed": ("key changed", "keys changed"),
+    "nullability_changed": ("nullability changed", "nullabilities changed"),
+    "values_misaligned": ("column with values of another", "columns with values of another"),
+}
+
+
+def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:
+    position, at = where
+    name = f"{table}.{old if rule == 'column_renamed' else column}" if column else table
+    known = {"column_renamed", "column_retyped", "column_resized", "values_misaligned"}
+    text = visible(name)
+    if rule in known and old and new:
+        text += f" → {visible(new)}" if rule == "column_renamed" else f" ({visible(old)} → {visible(new)})"
+    if at is not None:
+        return f"{text}, at {to_the_second(datetime.fromisoformat(at))}"
+    return text if position is None else f"{text}, at position {visible(position)}"

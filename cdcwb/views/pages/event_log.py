@@ -11,13 +11,15 @@ from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage, Records
 from cdcwb.analysis.integrity import first_problems
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.xds_changes import page_of
+from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.options import as_bool
 from cdcwb.model import Problem
 from cdcwb.report import xml
 from cdcwb.report.answer import Answer
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.words import count, plural, tally
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.words import count, joined, plural, tally
 from cdcwb.xds.changes import NO_KEY
 
 if TYPE_CHECKING:
@@ -76,6 +78,36 @@ class EventLog(Page):
     def objects_drawn(self) -> Records:
         """The first rows of the objects with most rows in a log."""
         return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
+
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        documents, published = facts["documents"], facts["decisions_published"]
+        if facts["is_event_log"]:
+            rows = sum(number for name, number in facts.items() if name.startswith("decisions_"))
+            if not rows:
+                return "No rows to publish"
+            rest = [
+                f"{count(facts[f'decisions_{name}'])} {words}"
+                for name, words in _DECISIONS.items()
+                if facts.get(f"decisions_{name}")
+            ]
+            made = f"{count(published)} of {plural(rows, 'row')} published in {plural(documents, 'document')}"
+            return f"{made}; {joined(rest)}" if rest else made
+        changes = published + facts["decisions_left_out"]
+        if not changes:
+            return "No changes, so no XDS documents"
+        if not documents:
+            return f"No XDS documents: {_why_none(facts)}"
+        made = f"{count(published)} of {plural(changes, 'change')} as {plural(documents, 'XDS document')}"
+        left = facts["decisions_left_out"]
+        return f"{made}; {count(left)} left out" if left else made
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        doubtful = facts.get("decisions_needs_snapshot") or facts.get("decisions_left_out")
+        return tone_for(facts.get("decisions_invalid"), doubtful)
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
@@ -227,3 +259,22 @@ class EventLog(Page):
         """Every setting with its value, and the files of the snapshot."""
         headings = "setting; value; about: meaning"
         answer.table(words.setting_rows(self.settings, self.tables_now), headings)
+
+
+_DECISIONS: Final = {
+    "needs_snapshot": "waiting for a snapshot of their table",
+    "overridden": "overridden",
+    "no_effect": "without effect",
+    "skipped": "skipped",
+    "waiting": "not due yet",
+    "invalid": "invalid",
+}
+
+
+def _why_none(facts: Facts) -> str:
+    changes = plural(facts["decisions_left_out"], "change")
+    name = facts["format"]
+    if name in FORMATS and not get_format(name).names_keys:
+        hint = "give keys=schema.table:column+column or --infer-keys"
+        return f"{name} captures name no key columns; {hint}"
+    return f"{changes} left out"

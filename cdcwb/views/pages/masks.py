@@ -12,9 +12,10 @@ from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed, first_by_column, first_update
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.report.answer import Answer
 from cdcwb.times import TimeAxis, micros
-from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.words import count, joined, plural, tally, time_on_axis
 
 __all__ = ["Masks"]
@@ -84,6 +85,29 @@ class Masks(Page):
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
         return {"mask_disagreements": len(self.wrong)}
+
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        updates, unknown = facts["updates"], facts["updates_not_told"]
+        if not updates:
+            return "No updates, so no change masks and no changed columns"
+        of_tables = f"{plural(updates, 'update')} of {plural(facts['updates_tables'], 'table')}"
+        if updates == unknown:
+            return f"{of_tables}: neither masks nor before images show which columns changed"
+        columns, idle = facts["columns_changed"], facts["updates_idle"]
+        changed = f"{'changes' if updates == 1 else 'change'} {plural(columns, 'column')}"
+        phrases = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
+        if unknown:
+            phrases.append(f"changed columns unknown for {plural(unknown, 'update')}")
+        if facts["mask_disagreements"]:
+            phrases.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
+        return "; ".join(phrases)
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        return tone_for(facts["mask_disagreements"], facts["updates_not_told"])
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:

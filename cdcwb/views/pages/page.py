@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 from cdcwb.analysis import integrity
 from cdcwb.analysis.bookmarks import bookmarks_of
 from cdcwb.analysis.contents import command, readers
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
 from cdcwb.index.columns import Headers
@@ -28,7 +29,7 @@ from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
-from cdcwb.report.facts import headline, is_answered, stored
+from cdcwb.report.facts import stored
 from cdcwb.report.opening import OpenedCapture, Parameters, look_at
 from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.views.bench import Bench
 
-__all__ = ["Page", "panel"]
+__all__ = ["Facts", "Page", "panel", "tone_for"]
 
 
 _COMMON: Final = (
@@ -52,6 +53,8 @@ _MARKED: Final = headings("note; table; type: record; position; file; offset: at
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Page")
+Facts = Mapping[str, Any]
+"""The facts of a page, as they are stored."""
 
 
 def panel(
@@ -90,7 +93,7 @@ class Page:
 
     title: ClassVar[str]
     notebook: ClassVar[str] = ""
-    """The name of the notebook, which identifies its headline (:mod:`cdcwb.report.facts`)."""
+    """The name of its notebook, without the number."""
     images: ClassVar[bool] = False
     """Whether its panels use values."""
     shows_health: ClassVar[bool] = False
@@ -221,6 +224,18 @@ class Page:
         """The facts of the headline that panels other than the first record."""
         return {}
 
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """The answer of the page in a sentence without a full stop, from its facts; the page that shows the health of
+        the capture has none of its own."""
+        raise NotImplementedError
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """The tone of the headline: BAD if something is wrong, WARNING if something is incomplete, unknown or has
+        changed."""
+        raise NotImplementedError
+
     def begin(self, answer: Answer, facts: Mapping[str, Any]) -> None:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         health = self.opened.health
@@ -234,8 +249,10 @@ class Page:
         common |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
         if self.shows_health:
             answer.verdict(health)
-        elif is_answered(self.notebook, known := stored({**common, **self.answered_by()})):
-            answer.page_headline(headline(self.notebook, known))
+        else:
+            known = stored({**common, **self.answered_by()})
+            common |= {"headline": self.headline_of(known), "headline_tone": self.tone_of(known)}
+            answer.page_headline(common["headline"])
         if is_live() and (refusal := self.views.bench.refusal):
             answer.note(refusal)
         if self.asked.limits:
@@ -325,6 +342,11 @@ class Page:
         """The bookmarks of a saved capture."""
         folder = Path(self.asked.path)
         return bookmarks_of(folder) if folder.is_dir() else []
+
+
+def tone_for(is_wrong: Any, is_doubtful: Any) -> Tone:
+    """The tone of a headline."""
+    return Tone.BAD if is_wrong else Tone.WARNING if is_doubtful else Tone.GOOD
 
 
 def add_marks(answer: Answer, rows: list[dict[str, Any]], total: int, folder: str) -> None:

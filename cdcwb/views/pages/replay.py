@@ -28,16 +28,18 @@ from cdcwb.analysis.history import (
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
-from cdcwb.analysis.value_comparison import ABOUT, Reason, Rules, read_rules, reason_words
+from cdcwb.analysis.summary_text import Tone
+from cdcwb.analysis.value_comparison import ABOUT, Reason, Rules, read_rules, reason_words, tally_words
 from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
+from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
 from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
-from cdcwb.views.pages.page import Page, panel
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
-from cdcwb.words import count, duration, plural
+from cdcwb.words import count, duration, joined, plural, to_the_second, visible
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
@@ -298,6 +300,29 @@ class Replay(Page):
         """See :class:`Page`."""
         return self.state_facts | history_facts(self.history) | self.compared_facts
 
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        if facts["reconcile_same"] is not None:
+            return _reconciled(facts)
+        rows, table = facts["replay_rows"], facts["replay_table"]
+        if rows is None:
+            why = "no change names a key" if table else "there are no changes"
+            return f"Nothing to replay: {why}"
+        phrases = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
+        if facts["replay_partial"]:
+            phrases.append(f"{count(facts['replay_partial'])} of them partly known")
+        text = joined(phrases)
+        if facts["history_changes"]:
+            text += f"; row {visible(facts['history_key'], 80)} has {plural(facts['history_changes'], 'change')}"
+        return f"{text}; no second capture to compare with"
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        differ = any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late"))
+        return tone_for(facts["reconcile_different"] or _lost(facts), differ or facts["replay_partial"])
+
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The tables; or why nothing can be replayed, if rows have no key."""
@@ -471,6 +496,34 @@ class History(Page):
         """The name of the table."""
         return self.wanted.table.table if self.wanted.table else ""
 
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        number, table = facts["history_changes"], facts["history_table"]
+        if number is None:
+            why = f"no change of {visible(table)} has a key" if table else "there are no changes"
+            return f"No row to follow: {why}"
+        row = f"{visible(table)} {visible(facts['history_key'], 80)}"
+        if not number:
+            return f"{row}: no changes in this capture"
+        phrases = [f"{row}: {plural(number, 'change')}"]
+        if facts["history_first"] is not None:
+            operation, at = facts["history_first"]
+            what = "inserted" if operation in (Operation.INSERT, Operation.REFRESH) else "first change"
+            phrases += [f"{what}{_at(at)}"]
+        if facts["history_last"] is not None and facts["history_last"] != facts["history_first"]:
+            operation, at = facts["history_last"]
+            gone = operation in (Operation.DELETE, Operation.TRUNCATE)
+            phrases += [f"{'now deleted' if gone else 'last change'}{_at(at)}"]
+        if facts["history_taken_back"]:
+            phrases += [f"{count(facts['history_taken_back'])} rolled back or undone"]
+        return ", ".join(phrases)
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        return tone_for(False, facts["history_changes"] is None)
+
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The row; or why there is none, if rows have no key."""
@@ -513,3 +566,36 @@ class History(Page):
         assert self.history is not None
         if self.history.changes > len(self.history.shown):
             answer.note(f"Of the first {count(len(self.history.shown))} of {count(self.history.changes)} changes.")
+
+
+def _reconciled(facts: Facts) -> str:
+    same = facts["reconcile_same"]
+    words = {"missing": "missing in the target", "extra": "extra in the target", "different": "different"}
+    numbers = {name: facts[f"reconcile_{name}"] for name in (*words, "late")}
+    wrong = [f"{count(numbers[name])} {words[name]}{_why(name, facts)}" for name in words if numbers[name]]
+    late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
+    if not wrong:
+        if same:
+            return f"All {plural(same, 'change')} equal in both captures{late}"
+        if without := facts.get("reconcile_without_key"):
+            return f"Nothing compared: {plural(without, 'change')} without a key; --infer-keys infers keys"
+        return "No changes to compare"
+    first, _, rest = wrong[0].partition(" ")
+    wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
+    return f"{'; '.join(wrong)}; {count(same)} equal{late}"
+
+
+def _why(what: str, facts: Facts) -> str:
+    """The reasons of missing or extra changes, in words."""
+    counts = facts.get(f"reconcile_{what}_by_reason")
+    return f": {tally_words(counts, what)}" if counts else ""
+
+
+def _lost(facts: Facts) -> int:
+    """The number of changes that are missing or extra without a reason."""
+    known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
+    return sum(counts.get("unexplained", 0) for counts in known if counts)
+
+
+def _at(time: str | None) -> str:
+    return "" if time is None else f" at {to_the_second(datetime.fromisoformat(time))}"

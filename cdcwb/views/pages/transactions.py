@@ -15,14 +15,15 @@ from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
 from cdcwb.analysis.lag import HOPS, STAGES, lag
+from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
-from cdcwb.report.facts import headline, stored
+from cdcwb.report.facts import stored
 from cdcwb.times import time_of
-from cdcwb.views.pages.page import Page, panel
-from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second
+from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second, visible
 
 if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
@@ -117,6 +118,32 @@ class Transactions(Page):
         """Whether the completeness of all transactions is unknown."""
         return bool(0 < self.facts["transactions"] == self.facts["transactions_unknown"])
 
+    @staticmethod
+    def headline_of(facts: Facts) -> str:
+        """See :class:`Page`."""
+        all_of_them = facts["transactions"]
+        if not all_of_them:
+            if facts.get("filters"):
+                return f"No transaction fits: {visible('; '.join(facts['filters']), 300)}"
+            changes = facts["changes"]
+            what = f"none of {plural(changes, 'change')} names one" if changes else "there are no changes"
+            return f"No transactions: {what}"
+        done = facts["transactions_committed"]
+        number = plural(all_of_them, "transaction")
+        phrases = [f"{f'All {number}' if done == all_of_them > 1 else f'{count(done)} of {number}'} committed"]
+        if facts["transactions_rolled_back"]:
+            phrases.append(f"{count(facts['transactions_rolled_back'])} rolled back")
+        if facts["transactions_open"]:
+            phrases.append(f"{count(facts['transactions_open'])} still open")
+        incomplete = _incomplete(facts)
+        parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
+        return "; ".join([*parts, _longest(facts["longest_transactions"])])
+
+    @staticmethod
+    def tone_of(facts: Facts) -> Tone:
+        """See :class:`Page`."""
+        return tone_for(False, facts["transactions"] and (facts["transactions_open"] or _incomplete(facts) > 0))
+
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The outcomes of the transactions, and the limits of the page."""
@@ -158,7 +185,7 @@ class Transactions(Page):
         facts, total = self.facts, self.facts["transactions"]
         answer.record({**facts, **self.answered_by()})
         if total:
-            answer.headline = headline(self.notebook, stored(answer.facts))
+            answer.headline = self.headline_of(stored(answer.facts))
         page, window = self.every_time(answer), answer.state.window
         rows = ask.timeline(self.capture, _BARS[True], self.capture_end, window) if window else page.bars
         drawable = page.facts["transactions"]
@@ -483,3 +510,16 @@ class Transactions(Page):
     def files(self, answer: Answer) -> None:
         """The files, and whether all their bytes are accounted for."""
         self.list_files(answer, self.summary["files"], "events")
+
+
+def _incomplete(facts: Facts) -> int:
+    """The number of ended transactions with missing events."""
+    known = ("transactions_complete", "transactions_unknown", "transactions_open")
+    return int(facts["transactions"] - sum(facts[name] for name in known))
+
+
+def _longest(ranked: list[list[Any]]) -> str:
+    if not ranked:
+        return "no duration is known"
+    name, lasted_us = ranked[0]
+    return f"longest {rounded(lasted_us)} (transaction {visible(name, 80)})"
