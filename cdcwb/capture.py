@@ -72,12 +72,12 @@ def load(
     (``cdcwb.formats.get_format(name).options``): among them ``mode`` (PERMISSIVE, DROPMALFORMED, FAILFAST), ``images``
     (False: headers only; images and raw are null then) and ``keys`` (``schema.table:c1+c2``). ``spark`` is the session
     to use; None: the running one, or a new local one. Of topics, ``start`` and ``end`` are where to begin and where to
-    end (``earliest``, ``latest``, an offset, a time, or a dictionary of offsets by topic and partition), resolved to
-    offsets now, and ``client_config`` is a file with the client's configuration (see docs/live.md); the messages are
-    copied to files in the user's cache, which the next call continues. Of a database, ``dbtable`` is the table
-    (``schema.table``), ``start`` and ``end`` are ids, and ``id_column`` is the record_id of an event log whose columns
-    have other names; the range of ids is resolved now. A DataFrame is a capture of rows:
-    ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of the rows, if they have one.
+    end (``earliest``, ``latest``, an offset or a time), resolved to offsets now, and ``client_config`` is a file with
+    the client's configuration (see docs/live.md); the messages are copied to files in the user's cache, which the next
+    call continues. Of a database, ``dbtable`` is the table (``schema.table``), ``start`` and ``end`` are ids, and
+    ``id_column`` is the record_id of an event log whose columns have other names; the range of ids is resolved now. A
+    DataFrame is a capture of rows: ``name`` is its name, and ``order_by`` (columns, separated by commas) the order of
+    the rows, if they have one.
 
     Files and options are checked first. A first pass over the files runs before this returns, for small captures in
     this process, for others in Spark. A session is started when a DataFrame is asked for, or a question about a capture

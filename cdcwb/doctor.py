@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.util import find_spec
-from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cdcwb import machine
 
 __all__ = ["Check", "examine"]
 
 _LEAST_MEMORY = 4 << 30  # bytes: 1.6 GiB of heap for the JVM, a few hundred MiB for each of two workers
-_LEAST_DISK = 2 << 30  # bytes where Spark spills
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +31,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Every check, in the order to read them."""
-    return [
-        *_packages(),
-        _worker_python(),
-        _java(),
-        _spark_home(),
-        _memory(),
-        _disk(),
-        Check("cores", True, str(machine.cores()), "1 or more; Spark uses them all"),
-        _time_zones(),
-        *_browser(),
-    ]
+    return [*_packages(), _java(), _memory(), *_browser()]
 
 
 def _check(name: str, ok: bool, actual: str, needed: str, hint: str, *, optional: bool = False) -> Check:
@@ -83,18 +64,6 @@ def _packages() -> Iterator[Check]:
         yield _check(wanted.name, ok, installed, needed, f"pip install '{wanted.name}{needed}'")
 
 
-def _worker_python() -> Check:
-    """Checks that Spark's workers run the Python version of the driver; get_spark sets PYSPARK_PYTHON if unset."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    python = os.environ.get("PYSPARK_PYTHON")
-    if python is None:
-        return Check("PYSPARK_PYTHON", True, f"not set: workers run {sys.executable}", f"unset, or Python {own}")
-    program = machine.find_program(python)
-    same = program is not None and f"{program.version}.".startswith(f"{own}.")
-    actual = f"{python} ({'not found' if program is None else program.version})"
-    return _check("PYSPARK_PYTHON", same, actual, f"unset, or Python {own}", "unset PYSPARK_PYTHON")
-
-
 def _java() -> Check:
     java, runtimes = machine.find_java()
     needed = " or ".join(map(str, machine.JAVA_VERSIONS))
@@ -102,18 +71,6 @@ def _java() -> Check:
         return Check("Java", True, f"{java.version} in {java.home} (by {java.found_by})", needed)
     installed = ", ".join(f"{other.version} in {other.home}" for other in runtimes) or "none"
     return Check("Java", False, installed, needed, machine.JAVA_HINT)
-
-
-def _spark_home() -> Check:
-    """Checks that SPARK_HOME does not replace PySpark's own Spark by that of another installation."""
-    home = os.environ.get("SPARK_HOME")
-    spec = find_spec("pyspark")
-    own = Path(spec.origin).parent if spec is not None and spec.origin else None
-    same = home is None or (own is not None and Path(home).resolve() == own.resolve())
-    actual = home or "not set: the Spark of the package pyspark"
-    return _check(
-        "SPARK_HOME", same, actual, "unset", "unset SPARK_HOME, unless it is a Spark of PySpark's own version"
-    )
 
 
 def _memory() -> Check:
@@ -126,22 +83,6 @@ def _memory() -> Check:
         "small captures only",
         optional=True,
     )
-
-
-def _disk() -> Check:
-    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
-    existing = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
-    free = shutil.disk_usage(existing).free
-    hint = "free some, or name another folder in SPARK_LOCAL_DIRS"
-    return _check("disk", free >= _LEAST_DISK, f"{_gib(free)} free in {folder}", f"{_gib(_LEAST_DISK)} or more", hint)
-
-
-def _time_zones() -> Check:
-    try:
-        ZoneInfo("Asia/Shanghai")
-    except ZoneInfoNotFoundError:
-        return Check("time zones", False, "no time zone database", "a time zone database", "pip install tzdata")
-    return Check("time zones", True, f"here {time.tzname[0]}; cdcwb shows UTC everywhere", "a time zone database")
 
 
 def _browser() -> Iterator[Check]:

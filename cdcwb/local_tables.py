@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdcwb import model, pool
+from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
@@ -139,6 +139,8 @@ def run_for(files: Sequence[str]) -> Run:
 
 
 def _in_processes(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    from cdcwb import pool
+
     return pool.run(partial(_informed, known(), function), tasks)
 
 
@@ -218,6 +220,8 @@ class LocalTables:
     def _map(self, function: Callable[[Format, Plan, _Task], Any], tasks: Sequence[_Task]) -> Iterator[Any]:
         """The results of a function for splits, in order."""
         if self._is_pooled:
+            from cdcwb import pool
+
             yield from pool.each(partial(_called, str(self._scratch / "plan"), function), tasks)
         else:
             for task in tasks:

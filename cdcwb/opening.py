@@ -23,16 +23,15 @@ from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, d
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import fetched, folders_of, forget, is_file, is_remote, url_of
-from cdcwb.live.addresses import Topics, as_point, is_jdbc, is_kafka, kafka_settings
-from cdcwb.live.jdbc import JdbcTable
 from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, run_for, tables_of
 from cdcwb.stored import check_tables
 from cdcwb.tables import Live, LiveRows, Saved
 from cdcwb.words import plural, size
-from cdcwb.writing import restore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from cdcwb.live.jdbc import JdbcTable
 
 __all__ = [
     "SAVED",
@@ -112,13 +111,16 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
     """
     paths = _listed(path)
     known_options = _known(options or {})
-    if len(paths) > 1 and any(map(is_kafka, paths)):
+    topics, tables = ([str(item).lower().startswith(scheme) for item in paths] for scheme in ("kafka://", "jdbc:"))
+    if len(paths) > 1 and any(topics):
         raise OptionError("topics are opened without other paths; one URL can name several topics")
-    if len(paths) > 1 and any(map(is_jdbc, paths)):
+    if len(paths) > 1 and any(tables):
         raise OptionError("a table of a database is opened without other paths")
-    if any(map(is_kafka, paths)):
+    if any(topics):
         return CheckedCapture(_check_topics(str(paths[0]), format, known_options))
-    if any(map(is_jdbc, paths)):
+    if any(tables):
+        from cdcwb.live.jdbc import JdbcTable
+
         table = JdbcTable.take(str(paths[0]), known_options)
         if format != "auto":
             check_options(row_format(format), known_options)
@@ -152,6 +154,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_topics(url: str, format: str, options: dict[str, Any]) -> Reading:
     """The files of the messages of topics, in the user's cache."""
+    from cdcwb.live.addresses import Topics, as_point, kafka_settings
     from cdcwb.live.topics import cached
 
     topics, settings = Topics.parse(url), kafka_settings(options.pop("client_config", None))
@@ -370,8 +373,6 @@ def saved_at(path: Paths) -> Path | None:
         forget()
         url = url_of(str(path))
         return fetched(url) if is_file(f"{url}/{SAVED}") else None
-    if not os.path.lexists(path):
-        restore(Path(os.path.realpath(path)), is_saved)
     return Path(path).absolute() if (Path(path) / SAVED).is_file() else None
 
 

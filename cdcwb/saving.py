@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from cdcwb import model
@@ -14,7 +14,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
 from cdcwb.tables import Tables
-from cdcwb.writing import NEW, OLD, exchange, naming, put, remove, restore, try_lock
+from cdcwb.writing import exchange, naming, put, remove
 
 __all__ = ["save"]
 
@@ -45,75 +45,42 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
     permissions, and those of all files in it, are those of the umask.
 
     Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
-    saved capture is replaced, at once where the file system can exchange two folders. What an earlier process left
-    next to it is removed.
+    saved capture is replaced at once, on file systems that can exchange two folders.
     """
     if is_remote(directory):
         advice = "save to a local folder and copy it there, or write tables: capture.changes.write.parquet(URL)"
         raise CaptureError(f"captures are saved to local folders only; {advice}", path=url_of(str(directory)))
     target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
     with naming(target):
-        restore(target, is_saved)
         replaces = overwrite and is_saved(target)
         if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
             advice = "overwrite=True (--overwrite) replaces a saved capture"
             raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
-        empty = target.stat() if target.exists() and not replaces else None
         target.parent.mkdir(parents=True, exist_ok=True)
-        new, handle = _made_beside(target)
+        new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.saving")
+        new.mkdir()
         try:
             yield new
             mode = new.stat().st_mode & 0o777
             for path in new.rglob("*"):  # Spark's files have a mode of their own
                 path.chmod(mode if path.is_dir() else mode & 0o666)
-            _put(new, target, overwrite, empty)
+            _put(new, target, replaces)
         finally:
             remove(new)
-            if handle is not None:
-                os.close(handle)
 
 
-def _made_beside(target: Path) -> tuple[Path, int | None]:
-    """A new folder next to another one, and the handle with its lock (None: there are no locks)."""
-    while True:
-        new = target.with_name(f".{target.name}.{secrets.token_hex(4)}{NEW}")
-        new.mkdir()
+def _put(new: Path, target: Path, replaces: bool) -> None:
+    """Renames a complete saved capture to its target; with ``replaces`` to that of a saved capture, which then has the
+    name ``new``."""
+    if not replaces:
         try:
-            handle = try_lock(new)
-        except OSError:
-            return new, None
-        if handle is not None:  # else another process took it for one that was left
-            return new, handle
-
-
-def _put(new: Path, target: Path, overwrite: bool, empty: os.stat_result | None) -> None:
-    """Renames a complete saved capture to its target. ``empty``: the empty folder that was there before."""
-    with suppress(FileExistsError):
-        put(new, target)
+            put(new, target)
+        except FileExistsError:
+            raise CaptureError(
+                "was created by someone else during the save; not overwritten", path=str(target)
+            ) from None
         return
-    with suppress(OSError):  # rename replaces no folder but an empty one
-        if empty is not None and os.path.samestat(empty, target.lstat()):
-            new.rename(target)
-            return
-    if not (overwrite and is_saved(target)):
-        raise CaptureError("was created by someone else during the save; not overwritten", path=str(target))
-    if exchange(new, target):
-        if not is_saved(new):  # replaced at the last moment
-            exchange(new, target)
-            raise CaptureError("was replaced by someone else during the save; not overwritten", path=str(target))
-        return
-    handle = None
-    with suppress(OSError):
-        handle = try_lock(target)
-    old = new.with_suffix(OLD)
-    target.rename(old)  # if this process ends here, restore() finds it
-    try:
-        put(new, target)
-    except OSError:
-        put(old, target)
-        raise
-    finally:
-        if handle is not None:
-            os.close(handle)
-    (old / SAVED).unlink(missing_ok=True)  # what is incomplete is not restored
-    remove(old)
+    exchange(new, target)
+    if not is_saved(new):  # replaced at the last moment
+        exchange(new, target)
+        raise CaptureError("was replaced by someone else during the save; not overwritten", path=str(target))

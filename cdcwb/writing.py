@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -27,14 +27,11 @@ from platformdirs import user_cache_path
 from cdcwb.errors import CaptureError
 
 __all__ = [
-    "NEW",
-    "OLD",
     "exchange",
     "locked",
     "naming",
     "put",
     "remove",
-    "restore",
     "scratch",
     "try_lock",
     "user_cache",
@@ -42,17 +39,10 @@ __all__ = [
     "written",
 ]
 
-NEW: Final = ".saving"
-"""The end of the name of a folder next to a saved capture that will replace it."""
-
-OLD: Final = ".replaced"
-"""The end of the name of a saved capture that is being replaced."""
-
-
 _OF_JVM: Final = re.compile(
     "No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
 )
-_UNSUPPORTED: Final = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+_OCCUPIED: Final = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _TRIES: Final = 20
 _PAUSE: Final = 0.1  # seconds
 
@@ -104,58 +94,33 @@ def write_text(target: Path, text: str) -> None:
 
 # --- renaming ---------------------------------------------------------------------------------------------------------
 
-# renameat2 of Linux and renamex_np of macOS, with the flags of "do not replace" and of "exchange"
-_LINUX: Final = (1, 2)
-_MACOS: Final = (4, 2)
-
 
 def put(made: Path, target: Path) -> None:
-    """Renames ``made`` to ``target``, where nothing may be. Raises FileExistsError."""
-    if _renamed(made, target, 0):
-        return
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    made.rename(target)
+    """Renames a folder to ``target``, where nothing may be but an empty folder. Raises FileExistsError."""
+    try:
+        made.rename(target)
+    except OSError as error:
+        if error.errno in _OCCUPIED:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        raise
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Exchanges two names at once; False where the file system cannot."""
-    return _renamed(one, other, 1)
-
-
-def _renamed(source: Path, target: Path, flag: int) -> bool:
-    """Whether the system has renamed with a flag; False where it cannot. Raises OSError."""
-    libc, ends = ctypes.CDLL(None, use_errno=True), (os.fsencode(source), os.fsencode(target))
+def exchange(one: Path, other: Path) -> None:
+    """Exchanges the names of two folders at once, by renameat2 of Linux or renamex_np of macOS. Raises CaptureError
+    where the file system cannot."""
+    libc, ends = ctypes.CDLL(None, use_errno=True), (os.fsencode(one), os.fsencode(other))
     try:
         if sys.platform == "darwin":
-            failed = libc.renamex_np(*ends, _MACOS[flag])
+            failed = libc.renamex_np(*ends, 2)  # RENAME_SWAP
         else:
-            failed = libc.renameat2(-100, ends[0], -100, ends[1], _LINUX[flag])  # AT_FDCWD
+            failed = libc.renameat2(-100, ends[0], -100, ends[1], 2)  # AT_FDCWD, RENAME_EXCHANGE
     except AttributeError:  # an older system
-        return False
-    code = ctypes.get_errno()
-    if failed and code not in _UNSUPPORTED:
-        raise OSError(code, os.strerror(code), str(target))
-    return not failed
-
-
-def restore(target: Path, is_complete: Callable[[Path], bool]) -> None:
-    """Removes what ended processes left next to a folder. If one ended where it replaced the folder, on a file system
-    that cannot exchange two folders, the old one is restored if it ``is_complete``."""
-    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}({re.escape(NEW)}|{re.escape(OLD)})")
-    beside = target.parent.iterdir() if target.parent.is_dir() else ()
-    for path in [path for path in beside if name.fullmatch(path.name)]:
-        with suppress(OSError):
-            handle = try_lock(path)
-            if handle is None:
-                continue  # a process writes it
-            try:
-                if path.suffix == OLD and is_complete(path) and not os.path.lexists(target):
-                    put(path, target)
-                else:
-                    remove(path)
-            finally:
-                os.close(handle)
+        failed, code = True, errno.ENOSYS
+    else:
+        code = ctypes.get_errno()
+    if failed:
+        sentence = f"cannot be replaced at once here ({os.strerror(code)}); write to a new folder, and remove this one"
+        raise CaptureError(sentence, path=str(other))
 
 
 # --- locks ------------------------------------------------------------------------------------------------------------

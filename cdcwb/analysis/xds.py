@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -328,8 +327,6 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
                 put(made, target)
                 return
             check_documents_target(target, (), overwrite)  # what is there now
-            if not exchange(made, target):
-                shutil.rmtree(target)
-                made.rename(target)
+            exchange(made, target)
     finally:
         remove(made)

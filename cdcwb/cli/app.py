@@ -16,8 +16,7 @@ import click
 from cdcwb.cli import live, look, make, read
 from cdcwb.cli import read as life
 from cdcwb.cli import xds as documents
-from cdcwb.cli.console import safe
-from cdcwb.cli.failures import DOWN, FINE, INTERNAL, UNUSABLE, of_source, sentence
+from cdcwb.cli.console import DOWN, FINE, INTERNAL, UNUSABLE, of_source, safe, sentence
 from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest

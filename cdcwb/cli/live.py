@@ -21,7 +21,7 @@ __all__ = ["capture"]
     metavar="POINT",
     default="earliest",
     show_default=True,
-    help="earliest, an offset, a time (ISO 8601; UTC if it has no zone), or offsets by partition as JSON.",
+    help="earliest, an offset, or a time (ISO 8601; UTC if it has no zone).",
 )
 @click.option(
     "--until",
@@ -72,10 +72,10 @@ def capture(
     URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN. Started again, the command
     continues where the files end. Exit code 5: the cluster does not answer; run it again later.
     """
-    from cdcwb.live.addresses import Address, Topics, is_jdbc, kafka_settings, parse_point
+    from cdcwb.live.addresses import Address, Topics, kafka_settings, parse_point
     from cdcwb.live.topics import record
 
-    if is_jdbc(url):
+    if url.lower().startswith("jdbc:"):
         Address.parse(url)
         raise OptionError("topics are captured; open a table of a database with summary, export or save, -o dbtable=…")
     topics = Topics.parse(url)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from cdcwb.cli.console import print_json, print_lines, print_rows, safe
-from cdcwb.cli.failures import FINE, UNUSABLE
+from cdcwb.cli.console import FINE, UNUSABLE, print_json, print_lines, print_rows, safe
 from cdcwb.cli.options import as_json, format_and_options, key_values, no_stream, paths
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of

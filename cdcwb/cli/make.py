@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import click
 
-from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.failures import FINE, PROBLEMS, UNUSABLE
+from cdcwb.cli.console import FINE, PROBLEMS, UNUSABLE, print_lines, safe, working
 from cdcwb.cli.options import (
     Filters,
     KeyValue,
@@ -38,20 +37,7 @@ THRESHOLDS: Final = 4
 """A condition of ``--fail-if`` holds; the reports are written."""
 
 
-class _Pairs(click.Command):
-    """A command whose ``-p`` takes NAME VALUE, like papermill's, or NAME=VALUE."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments with each NAME VALUE as NAME=VALUE."""
-        options = {name for option in self.params for name in option.opts}
-        joined: list[str] = []
-        for argument in args:
-            is_value = joined[-2:-1] in (["-p"], ["--parameter"]) and "=" not in joined[-1] and argument not in options
-            joined[-1:] = [f"{joined[-1]}={argument}"] if is_value else [*joined[-1:], argument]
-        return super().parse_args(ctx, joined)
-
-
-@click.command(cls=_Pairs)
+@click.command()
 @click.argument("name")
 @click.argument("path", type=click.Path(), callback=no_stream)
 @click.option(
@@ -79,9 +65,9 @@ class _Pairs(click.Command):
     "--parameter",
     "own",
     metavar="NAME VALUE",
-    type=KeyValue(),
+    type=(str, str),
     multiple=True,
-    help="A parameter of the notebook, such as table shop.orders, or table=shop.orders; may be repeated.",
+    help="A parameter of the notebook, such as table shop.orders; may be repeated.",
 )
 @click.option(
     "--redact",
@@ -116,7 +102,7 @@ def report(
     """Write a report about a capture as one HTML file; NAME is that of a notebook without its number, such as
     transactions. NAME all writes every report and an index page into a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
-    from cdcwb.report.facts import declared_facts, headline, monitored
+    from cdcwb.report.facts import headline, monitored
     from cdcwb.report.runner import parameters_of
     from cdcwb.report.thresholds import judge, parse_thresholds
 
@@ -142,17 +128,15 @@ def report(
         facts = run_report(name, path, target, format_name, options, parameters, _print_progress, redact, fail_if)
         facts_of = {name: monitored(facts)}
         print_lines([safe(f"{target}: {headline(facts_of[name])}")])
-        judgement = judge(parse_thresholds(fail_if), facts_of, declared_facts(notebook_path(name)))
+        judgement = judge(parse_thresholds(fail_if), facts_of)
         suite = None
     for sentence in judgement.unknown:
         _complain(f"not evaluated: {sentence}")
-    for sentence in judgement.wrong:
-        _complain(sentence)
     for sentence in judgement.broken:
         _complain(f"threshold broken: {sentence}")
     if judgement.broken:
         return THRESHOLDS
-    if judgement.wrong or (suite is not None and suite.failed):
+    if suite is not None and suite.failed:
         return UNUSABLE
     sick = any(facts.get("healthy") is False for facts in facts_of.values())
     return PROBLEMS if strict and sick else FINE
@@ -166,16 +150,20 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
     OptionError for a parameter that has an option of its own."""
     if not pairs:
         return {}
-    from cdcwb.report.runner import notebook_path
+    from cdcwb.report.runner import parameters_of
     from cdcwb.report.suite import members
 
-    for key, _ in pairs:
+    for key, value in pairs:
+        if value.startswith("--"):
+            raise OptionError(f"-p {key}: expected NAME VALUE, found the option {value}")
         if key in _GIVEN:
             raise OptionError(f"-p {key}: give it with {_GIVEN[key]} instead")
-    known = _defaults(list(members().values()) if name == "all" else [notebook_path(name)])
+    defaults: dict[str, Any] = {}
+    for notebook in members(() if name == "all" else [name]).values():
+        defaults |= parameters_of(notebook)
 
     def understood(key: str, text: str) -> Any:
-        if not known.get(key, "").startswith(("'", '"')):
+        if not isinstance(defaults.get(key), str):
             with suppress(ValueError):
                 return json.loads(text)
         return text
@@ -185,16 +173,6 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
         key: [understood(key, item) for item in value] if isinstance(value, list) else understood(key, value)
         for key, value in values.items()
     }
-
-
-def _defaults(notebooks: list[Path]) -> dict[str, str]:
-    """The defaults of the parameters of notebooks, as source text."""
-    import papermill
-
-    defaults: dict[str, str] = {}
-    for notebook in notebooks:
-        defaults |= {name: str(facts["default"]) for name, facts in papermill.inspect_notebook(notebook).items()}
-    return defaults
 
 
 def _complain(text: str) -> None:

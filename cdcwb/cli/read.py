@@ -10,8 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.cli.console import Step, print_json, print_lines, print_rows, safe, standard_output, to_json, working
-from cdcwb.cli.failures import FINE, PROBLEMS
+from cdcwb.cli.console import (
+    FINE,
+    PROBLEMS,
+    Step,
+    print_json,
+    print_lines,
+    print_rows,
+    safe,
+    standard_output,
+    to_json,
+    working,
+)
 from cdcwb.cli.options import (
     STREAM,
     Filters,
@@ -197,7 +207,7 @@ def opened(
     """The capture at ``paths`` with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
     files that the command cannot use. If it needs Spark, ``step`` shows that, and Spark's log lines are off.
 
-    Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.failures`.
+    Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.console`.
     """
     from cdcwb.capture import Capture
     from cdcwb.filters import FilterError, parse

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.opening import Reading
     from cdcwb.xds import Settings, Snapshot
-    from cdcwb.xds.snapshot import TableNow
 
 __all__ = ["xds"]
 
@@ -57,11 +56,11 @@ _MOST: Final = 10
 @click.option(
     "--snapshot",
     "snapshots",
-    metavar="TABLE=FILE|URL",
+    metavar="TABLE=FILE",
     type=KeyValue(),
     multiple=True,
-    help="The current rows of a table, for query-back: a file, or the jdbc: URL of a database with that table; may be "
-    "repeated (default: folder NAME.snapshot of log NAME).",
+    help="A file with the current rows of a table, for query-back; may be repeated (default: folder NAME.snapshot of "
+    "log NAME).",
 )
 @click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot of log NAME.")
 @click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
@@ -95,7 +94,6 @@ def xds(
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.xds import check_documents_target, write_published
-    from cdcwb.live.addresses import is_jdbc
 
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
@@ -109,9 +107,7 @@ def xds(
         step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
         _check_keys(published, infer_keys)
-        inputs = [str(entry["file"]) for entry in capture.files] + [
-            path for _, path in snapshots or snapshot_paths if not is_jdbc(path)
-        ]
+        inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or snapshot_paths]
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
         step("counting")
@@ -191,7 +187,6 @@ def _snapshot_files(form: str, paths: Sequence[str]) -> Pairs:
 
 def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     """The snapshot of the tables, read with the character set and NULL text of the log."""
-    from cdcwb.live.addresses import is_jdbc
     from cdcwb.xds import Snapshot
 
     if not snapshots:
@@ -206,29 +201,7 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
     spelled = {name: text for name, text in pairs if name in ("null_text", "charset")}
     if spelled.get("null_text", "").lower() in ("auto", "none", ""):
         spelled.pop("null_text", None)
-    live = {table: url for table, url in files.items() if is_jdbc(url)}
-    read = Snapshot.read({table: file for table, file in files.items() if table not in live}, **spelled)
-    return Snapshot({**read.tables, **_live(live)}) if live else read
-
-
-def _live(tables: Mapping[str, str]) -> Mapping[str, TableNow]:
-    """Snapshots of database tables: each table's name, in log and database, with the URL."""
-    from cdcwb.live.addresses import Address, SqlTableName, jdbc_settings
-    from cdcwb.live.jdbc import present_rows
-    from cdcwb.spark.session import get_spark
-    from cdcwb.xds import Snapshot
-
-    settings = jdbc_settings()
-    addresses = {url: Address.parse(url) for url in tables.values()}
-    for table in tables:
-        SqlTableName.parse(table)
-    with working("reading the snapshot"):
-        spark = get_spark(packages=sorted({p for two in addresses.values() for p in two.packages(settings)}))
-        tables_now: dict[str, TableNow] = {}
-        for url in addresses:
-            names = [table for table, where in tables.items() if where == url]
-            tables_now |= Snapshot.of(present_rows(url, names, spark=spark, settings=settings)).tables
-    return tables_now
+    return Snapshot.read(files, **spelled)
 
 
 def _published(capture: Capture, settings: Settings, tables: Snapshot | None, infer_keys: bool) -> Published:

@@ -6,7 +6,6 @@ stored and shown. Nothing here quotes a secret.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -29,8 +28,6 @@ __all__ = [
     "Topics",
     "as_point",
     "hidden",
-    "is_jdbc",
-    "is_kafka",
     "jdbc_settings",
     "kafka_settings",
     "parse_point",
@@ -121,14 +118,8 @@ _SERVER: Final = re.compile(r"(?:\[[^]]+\]|[^:]+)(?::[0-9]{1,5})?")
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _TOPICS: Final = "expected kafka://HOST:PORT/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN"
 
-Point = str | int | datetime | Mapping[str, Mapping[int, int]]
-"""Where a range begins or ends: ``earliest``, ``latest``, an offset of every partition, a time, or the offset of each
-partition by topic."""
-
-
-def is_kafka(path: Any) -> bool:
-    """Whether a path is the URL of topics."""
-    return isinstance(path, str) and path.lower().startswith("kafka://")
+Point = str | int | datetime
+"""Where a range begins or ends: ``earliest``, ``latest``, an offset of every partition, or a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +143,7 @@ class Topics:
             )
         # a regular expression may have what urlsplit takes for a query or a fragment
         topics = unquote(url.partition("://")[2].partition("/")[2])
-        if not is_kafka(url) or not servers or not topics:
+        if not url.lower().startswith("kafka://") or not servers or not topics:
             raise OptionError(f"{_TOPICS}, found {url!r}")
         for server in servers.split(","):
             if not _SERVER.fullmatch(server):
@@ -191,14 +182,13 @@ class Topics:
 
 def as_point(value: Any, name: str) -> Point:
     """A point as it was given: text is parsed, a date is its midnight. Raises OptionError."""
-    if isinstance(value, datetime | int | Mapping):
+    if isinstance(value, datetime | int):
         return value
     return parse_point(value.isoformat() if isinstance(value, date) else str(value), name)
 
 
 def parse_point(text: str, name: str) -> Point:
-    """``earliest``, ``latest``, an offset, an ISO 8601 time (UTC if it has no zone), or offsets as JSON, as Spark has
-    them (``{"topic": {"0": 42}}``). Raises OptionError."""
+    """``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC if it has no zone). Raises OptionError."""
     text = text.strip()
     if text.lower() in ("earliest", "beginning"):
         return "earliest"
@@ -206,11 +196,6 @@ def parse_point(text: str, name: str) -> Point:
         return "latest"
     if text.isascii() and text.isdecimal():
         return int(text)
-    if text.startswith("{"):
-        try:
-            return {topic: {int(p): int(at) for p, at in o.items()} for topic, o in json.loads(text).items()}
-        except (ValueError, AttributeError, TypeError) as reason:
-            raise OptionError(f'{name}: expected offsets as {{"topic": {{"0": 42}}}} ({reason})') from None
     time = moment(text if len(text) > len("2025-03-23") else f"{text}T00:00")
     if time is None:
         wanted = "earliest, latest, an offset or a time such as 2025-03-23T10:57:19Z"
@@ -263,11 +248,6 @@ _VENDORS: Final[Mapping[str, Vendor]] = {
     "informix-sqli": Vendor("com.informix.jdbc.IfxDriver"),
     "db2": Vendor("com.ibm.db2.jcc.DB2Driver"),
 }
-
-
-def is_jdbc(path: Any) -> bool:
-    """Whether a path is the URL of a database."""
-    return isinstance(path, str) and path.lower().startswith("jdbc:")
 
 
 @dataclass(frozen=True, slots=True)

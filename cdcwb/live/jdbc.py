@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["JdbcTable", "failure", "find_id", "id_ranges", "present_rows"]
+__all__ = ["JdbcTable", "failure", "find_id", "id_ranges"]
 
 _FETCHED: Final = "10000"  # rows that a driver fetches at a time
 _PARTITION: Final = 50_000  # rows of a Spark partition
@@ -87,11 +87,6 @@ class JdbcTable:
             row = detected_row("ids", value, evidence, bool(limits))
             return _in_order(self._read(spark, fields, column, predicates), column), row
 
-    def present(self, spark: SparkSession) -> Any:
-        """All its rows, in no order, as an Arrow table."""
-        with self.errors():
-            return self._read(spark, self._fields(spark), None).toArrow()
-
     @property
     def _sql(self) -> str:
         return self.name.sql(self.address)
@@ -150,16 +145,6 @@ class JdbcTable:
             if error is None:
                 raise
             raise error from None
-
-
-def present_rows(
-    url: str, tables: Sequence[str], *, spark: SparkSession, settings: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """The present rows of tables (``schema.table``), each by its label as an Arrow table, of which a snapshot is made
-    (:meth:`cdcwb.xds.Snapshot.of`). They have to fit into memory. Raises CaptureError."""
-    address, login = Address.parse(url), jdbc_settings() if settings is None else dict(settings)
-    found = [JdbcTable(address, SqlTableName.parse(text), login) for text in tables]
-    return {table.name.label: table.present(spark) for table in found}
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------

@@ -161,11 +161,6 @@ class Client:
             offsets = {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
         elif isinstance(point, int):
             offsets = dict.fromkeys(limits, point)
-        elif isinstance(point, Mapping):
-            missing = [f"{topic}-{number}" for topic, number in limits if number not in point.get(topic, {})]
-            if missing:
-                raise OptionError(f"offsets by partition: there is none for {', '.join(missing[:5])}")
-            offsets = {(topic, number): point[topic][number] for topic, number in limits}
         elif point == "earliest":
             offsets = dict.fromkeys(limits, 0)
         # a partition without an offset has no message so late: its end

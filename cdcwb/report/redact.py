@@ -1,4 +1,5 @@
-"""Redaction: a saved capture without the values of some columns, for reports that are passed on.
+"""Captures that are saved once for the notebooks of a suite, which open them instead of the files; with redaction,
+without the values of some columns, for reports that are passed on.
 
 The values are replaced in images and keys by ``[redacted]`` and a tag that equal values share, so that changed columns,
 equal rows and counts stay correct; the bytes of records are replaced by a hash. Tags and hashes depend on a random
@@ -11,31 +12,45 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.images import IMAGES, Pairs, as_flags, labels, maps_of
+from cdcwb.analysis.summary import summarize
+from cdcwb.capture import Capture, load
 from cdcwb.errors import OptionError
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import TABLES, Problem
 from cdcwb.opening import SAVED
+from cdcwb.report.opening import ANSWERS, SHOWN, SUMMARY
+from cdcwb.spark.session import on_cluster
 from cdcwb.stored import read_rows
 from cdcwb.words import visible
 from cdcwb.writing import remove
 
-if TYPE_CHECKING:
-    from cdcwb.capture import Capture
-
-__all__ = ["REDACTED", "RedactedColumn", "Redaction", "check_known", "check_names", "redact", "targets"]
+__all__ = [
+    "REDACTED",
+    "RedactedColumn",
+    "Redaction",
+    "check_known",
+    "check_names",
+    "redact",
+    "save_captures",
+    "targets",
+]
 
 REDACTED: Final = "[redacted]"
 
@@ -44,6 +59,10 @@ _MOST: Final = 20
 
 _HEADERS: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
 """Header fields without values of rows."""
+
+
+Given: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""A capture: its path, format and reader options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +242,40 @@ def _headings(codes: pa.Array) -> pa.Array:
     """The headings of the codes of problems, whose sentences may quote values."""
     known = pc.index_in(codes, pa.array([str(problem) for problem in Problem]))
     return pc.coalesce(pa.array([problem.heading for problem in Problem]).take(known), REDACTED)
+
+
+# --- saving -----------------------------------------------------------------------------------------------------------
+
+
+def save_captures(
+    captures: Sequence[Given],
+    hidden: Sequence[str],
+    folder: str,
+    shared: str,
+) -> list[str]:
+    """Saves captures into new folders, without the values of the columns ``hidden``, and returns the folders. The
+    original paths, for the text of reports, and the counts of each capture are written into its folder.
+
+    The new folders are in ``folder`` or, if Spark runs on a cluster, in ``shared``, which all machines have.
+    """
+    root = Path(shared if on_cluster() else folder)
+    root.mkdir(parents=True, exist_ok=True)
+    folders = [Path(tempfile.mkdtemp(prefix="capture-", dir=root)) for _ in captures]
+    saved = []
+    for (path, format, options), target in zip(captures, folders, strict=True):
+        place = Path(load(path, format, **options).save(target / "saved"))
+        (place / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
+        marks = Path(path) / BOOKMARKS
+        if marks.is_file() and not hidden:  # a note may quote a redacted value
+            shutil.copyfile(marks, place / BOOKMARKS)
+        saved.append(place)
+    if hidden:
+        loaded = [load(place) for place in saved]
+        for place, capture, names in zip(saved, loaded, check_known(loaded, hidden), strict=True):
+            if names:
+                redact(place, targets(capture, names))
+    for place in saved:
+        capture = load(place)
+        facts = summarize(capture) | {ANSWERS: {name: asdict(answer) for name, answer in capture.answers.items()}}
+        (place / SUMMARY).write_text(json.dumps(facts, default=datetime.isoformat), encoding="utf-8")
+    return [str(place) for place in saved]

@@ -265,8 +265,8 @@ def keep(
     say("reading the capture")
     arguments = json.dumps([wanted.captures, wanted.redact, str(folder), str(shared)])
     code = (
-        "import json\nfrom cdcwb.report import record\nfrom cdcwb.report.prepare import keep\n"
-        f"record({{'kept': keep(*json.loads({arguments!r}))}})"
+        "import json\nfrom cdcwb.report import record\nfrom cdcwb.report.redact import save_captures\n"
+        f"record({{'kept': save_captures(*json.loads({arguments!r}))}})"
     )
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
@@ -275,13 +275,17 @@ def keep(
     return replace(source, target=next(iter(target), None))
 
 
-def parameters_of(notebook: Path) -> list[str]:
-    """The names of a notebook's parameters: those assigned in the cell that is tagged ``parameters``. Read without
+def parameters_of(notebook: Path) -> dict[str, Any]:
+    """A notebook's parameters with their defaults: what the cell that is tagged ``parameters`` assigns. Read without
     papermill, which takes seconds to import."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", ())]
-    targets = (node.target for code in tagged for node in ast.parse(code).body if isinstance(node, ast.AnnAssign))
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    defaults: dict[str, Any] = {}
+    for node in (node for code in tagged for node in ast.parse(code).body):
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                defaults[name] = ast.literal_eval(value)
+    return defaults
 
 
 def execute(

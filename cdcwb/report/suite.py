@@ -1,6 +1,7 @@
 """Suites: all reports on one capture, with an index page, from one kernel and a capture that is read once.
 
-The notebooks share the start of Python, its imports and Spark, and open what :func:`cdcwb.report.prepare.keep` saved.
+The notebooks share the start of Python, its imports and Spark, and open what
+:func:`cdcwb.report.redact.save_captures` saved.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def run_suite(
         made = {name: siblings.reports[name] for name in reports}
         for report in reports.values():
             report.write(replace(siblings, reports=made))
-    suite = Suite(facts, failed, entries, judge(thresholds, facts, _declared(chosen)))
+    suite = Suite(facts, failed, entries, judge(thresholds, facts))
     write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
     return suite
 
@@ -223,7 +224,8 @@ def check_wanted(
     wrong += check_names(redact)
     try:
         thresholds = parse_thresholds(fail_if)
-        wrong += check_facts(thresholds, _declared(chosen)) if chosen else []
+        declared = {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
+        wrong += check_facts(thresholds, declared) if chosen else []
     except OptionError as error:
         wrong.append(str(error))
     if failure is not None and len(wrong) == 1:
@@ -231,11 +233,6 @@ def check_wanted(
     if wrong:
         raise OptionError("; ".join(wrong))
     return chosen, thresholds
-
-
-def _declared(chosen: Mapping[str, Path]) -> dict[str, str]:
-    """The facts that some notebooks record, with their kinds."""
-    return {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> IndexEntry:

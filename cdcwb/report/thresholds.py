@@ -67,11 +67,10 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The result of thresholds, in sentences: those that are exceeded (``broken``), those that could not be applied
-    (``wrong``), and those whose fact is ``unknown``."""
+    """The result of thresholds, in sentences: those that are exceeded (``broken``), and those whose fact is ``unknown``
+    or cannot be compared so."""
 
     broken: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
 
@@ -131,30 +130,21 @@ def _unknown(threshold: Threshold, known: Sequence[str]) -> str:
     return f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{there_are}"
 
 
-def judge(
-    thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]], declared: Mapping[str, str] | None = None
-) -> Judgement:
-    """Applies thresholds to the facts of reports (by the name of their notebook). A threshold is exceeded if it holds
-    for any report. A ``declared`` fact that no report has is unknown."""
+def judge(thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]]) -> Judgement:
+    """Applies thresholds, which :func:`check_facts` has checked, to the facts of reports (by the name of their
+    notebook). A threshold is exceeded if it holds for any report."""
     judgement = Judgement()
-    known = list(dict.fromkeys(name for facts in reports.values() for name in facts))
     for threshold in thresholds:
-        values = {name: _fact(threshold.fact, facts) for name, facts in reports.items()}
-        known_values = {name: value[0] for name, value in values.items() if value is not None}
-        if not known_values:
-            if threshold.fact in (declared or {}):
-                judgement.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
-            else:
-                judgement.wrong.append(_unknown(threshold, known))
-            continue
+        facts = {name: _fact(threshold.fact, of_report) for name, of_report in reports.items()}
+        known = {name: fact[0] for name, fact in facts.items() if fact is not None}
         try:
-            results = {name: threshold.holds(value) for name, value in known_values.items()}
+            results = {name: threshold.holds(value) for name, value in known.items()}
         except OptionError as error:
-            judgement.wrong.append(str(error))
+            judgement.unknown.append(str(error))
             continue
         broken = [name for name, holds in results.items() if holds]
         if broken:
-            judgement.broken.append(f"{threshold.text}: it is {_shown(known_values[broken[0]])} ({', '.join(broken)})")
+            judgement.broken.append(f"{threshold.text}: it is {_shown(known[broken[0]])} ({', '.join(broken)})")
         elif all(holds is None for holds in results.values()):
             judgement.unknown.append(f"{threshold.text}: {threshold.fact} is not known")
     return judgement

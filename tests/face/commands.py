@@ -23,10 +23,6 @@ __all__ = ["CALLS", "COMMANDS", "LEFT_OUT", "Command", "call_of", "command_of", 
 LEFT_OUT: Final = {
     "capture": "copies from a Kafka cluster or a database; tests/live runs it",
     "doctor": "its output is that of the machine",
-    "open --no-browser": "starts JupyterLab",
-    "open --port": "starts JupyterLab",
-    "open --ip": "starts JupyterLab",
-    "open --allow-root": "starts JupyterLab",
 }
 """Commands and options that are not run here."""
 

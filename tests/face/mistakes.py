@@ -283,8 +283,8 @@ _ANY: Final = (
     Mistake("report as PDF", "report capture data/gbase8s --to x.pdf", (".html", "'x.pdf'")),
     Mistake("reports to a file", "report all data/gbase8s --to x.html", ("a folder", "'x.html'")),
     Mistake("capture of a report", "report capture nowhere.bin --to x.html", ("nowhere.bin", "no file or folder")),
-    Mistake("parameter", "report capture data/gbase8s --to x.html -p user=ann", ("'user'", "capture", "tables")),
-    Mistake("own option", "report capture data/gbase8s --to x.html -p path=x", ("path", "PATH")),
+    Mistake("parameter", "report capture data/gbase8s --to x.html -p user ann", ("'user'", "capture", "tables")),
+    Mistake("own option", "report capture data/gbase8s --to x.html -p path x", ("path", "PATH")),
     Mistake("zone", "report capture data/gbase8s --to x.html --time-zone Mars/Base", ("time_zone", "'Mars/Base'")),
     Mistake("redact", "report capture data/gbase8s --to x.html --redact name", ("redact", "'name'", "column")),
     Mistake(

@@ -78,4 +78,4 @@ def test_thresholds_judge_breaks(kernel: Kernel, orders: Path, tmp_path: Path) -
         orders, tmp_path / "reports", options=KEYS, names=["continuity"], fail_if=conditions, kernel=kernel
     )
     assert suite.judgement.broken == ["continuity_breaks > 0: it is 3 (08_continuity)"]
-    assert suite.judgement.wrong == []
+    assert suite.judgement.unknown == []

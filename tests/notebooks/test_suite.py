@@ -137,7 +137,7 @@ def test_thresholds_are_judged_over_all_reports(plain: tuple[Path, Suite]) -> No
     assert len(suite.judgement.broken) == 1
     assert suite.judgement.broken[0].startswith("transactions > 0: it is ")
     assert "02_transactions" in suite.judgement.broken[0]
-    assert suite.judgement.wrong == []
+    assert suite.judgement.unknown == []
 
 
 def test_the_values_of_a_column_are_nowhere_in_the_reports(

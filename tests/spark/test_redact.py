@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cdcwb
-from cdcwb.report.prepare import keep
+from cdcwb.report.redact import save_captures
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -19,7 +19,7 @@ def test_a_capture_that_spark_saved_is_redacted_and_spark_reads_it(
 ) -> None:
     known = {row["full_name"] for row in _customers(cdcwb.load(DATA))}
     monkeypatch.setenv("CDCWB_LOCAL_LIMIT", "0")
-    (saved,) = keep([(str(DATA), "auto", {})], ["customer.full_name"], str(tmp_path), str(tmp_path))
+    (saved,) = save_captures([(str(DATA), "auto", {})], ["customer.full_name"], str(tmp_path), str(tmp_path))
     rows = _customers(cdcwb.load(saved))
     assert len(rows) > 100
     assert all(row["city"] is None or not row["city"].startswith("[redacted]") for row in rows)

@@ -244,7 +244,7 @@ def test_a_condition_that_no_report_can_judge_is_refused(
 
 
 def test_a_parameter_that_a_report_does_not_have_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    said = refused(capsys, "report", "capture", STREAM, "--to", tmp_path / "x.html", "-p", "user=ann")
+    said = refused(capsys, "report", "capture", STREAM, "--to", tmp_path / "x.html", "-p", "user", "ann")
     assert "unknown parameter 'user' of capture." in said
 
 

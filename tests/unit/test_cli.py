@@ -404,7 +404,7 @@ def test_report_hands_over_its_arguments_and_ends_by_the_health(
     assert given[7:] == [(), ()]
 
 
-def test_a_parameter_is_given_as_papermill_takes_it_or_with_an_equals_sign(
+def test_a_parameter_is_given_as_papermill_takes_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
@@ -414,7 +414,18 @@ def test_a_parameter_is_given_as_papermill_takes_it_or_with_an_equals_sign(
         return {"verdict": "It is so."}
 
     monkeypatch.setattr("cdcwb.report.run_report", run_report)
-    own = ("-p", "tables", '["shop.orders"]', "-p", "least_changes=-5", "--parameter", "users", '["a=b"]', "--strict")
+    own = (
+        "-p",
+        "tables",
+        '["shop.orders"]',
+        "-p",
+        "least_changes",
+        "-5",
+        "--parameter",
+        "users",
+        '["a=b"]',
+        "--strict",
+    )
     assert run(capsys, "report", *own, "transactions", "in", "--to", "x.html")[0] == 0
     assert given[5] == {"tables": ["shop.orders"], "least_changes": -5, "users": ["a=b"]}
     given.clear()
@@ -423,5 +434,5 @@ def test_a_parameter_is_given_as_papermill_takes_it_or_with_an_equals_sign(
     code, _, err = run(capsys, "report", "transactions", "in", "--to", "x.html", "-p", "tables", "--strict")
     assert (code, one_sentence(err)) == (
         2,
-        "cdcwb: Invalid value for '-p' / '--parameter': expected NAME VALUE, found 'tables'",
+        "cdcwb: -p tables: expected NAME VALUE, found the option --strict",
     )

@@ -138,7 +138,20 @@ def test_the_capture_to_compare_with_and_parameters_of_its_own_reach_the_noteboo
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["report", "replay_and_reconcile", "here", "--to", "x.html", "--with", "there"]
-    arguments += ["-p", "table=42", "-p", 'rules={"late_after": 3}', "-p", 'tables=["a"]', "--parameter", "key=id=7"]
+    arguments += [
+        "-p",
+        "table",
+        "42",
+        "-p",
+        "rules",
+        '{"late_after": 3}',
+        "-p",
+        "tables",
+        '["a"]',
+        "--parameter",
+        "key",
+        "id=7",
+    ]
     assert main(arguments) == 0
     assert handed == {
         "target": str(tmp_path / "there"),
@@ -152,6 +165,6 @@ def test_the_capture_to_compare_with_and_parameters_of_its_own_reach_the_noteboo
 def test_a_parameter_that_another_argument_says_is_refused(
     handed: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", "transactions", "here", "--to", "x.html", "-p", "path=/there"]) == 2
+    assert main(["report", "transactions", "here", "--to", "x.html", "-p", "path", "/there"]) == 2
     assert "the argument PATH" in capsys.readouterr().err
     assert handed == {}

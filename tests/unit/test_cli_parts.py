@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.cli import console
-from cdcwb.cli.failures import sentence
+from cdcwb.cli.console import sentence
 from cdcwb.cli.look import field_json, tree_lines
 from cdcwb.cli.options import key_values, time_of
 from cdcwb.errors import OptionError

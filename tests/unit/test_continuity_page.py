@@ -14,7 +14,7 @@ from cdcwb.analysis.summary import summarize
 from cdcwb.errors import OptionError
 from cdcwb.report import show
 from cdcwb.report.answer import Table
-from cdcwb.report.prepare import keep
+from cdcwb.report.redact import save_captures
 from cdcwb.views.pages.continuity import ContinuityPage
 from tests.unit.test_positions import maxwell
 
@@ -68,7 +68,7 @@ def test_a_capture_that_was_saved_for_reports_has_the_answers_of_its_summary(
     page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = (str(tmp_path / "orders.jsonl"), "debezium", {"keys": ["shop.orders:id"]})
-    (place,) = keep([given], [], str(tmp_path / "kept"), "")
+    (place,) = save_captures([given], [], str(tmp_path / "kept"), "")
     page.overview()
     monkeypatch.setattr(continuity, "row_versions", None)
     prepared = ContinuityPage.open(place)

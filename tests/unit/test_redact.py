@@ -18,8 +18,7 @@ from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
 from cdcwb.opening import open_small
 from cdcwb.report.opening import check_parameters
-from cdcwb.report.prepare import keep
-from cdcwb.report.redact import REDACTED, RedactedColumn, Redaction, targets
+from cdcwb.report.redact import REDACTED, RedactedColumn, Redaction, save_captures, targets
 
 DATA = Path(__file__).parents[2] / "data"
 OPTIONS = {"gbase8s": {"labels": str(DATA / "gbase8s.labels.json")}}
@@ -40,7 +39,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     def keeping(name: str, *hidden: str) -> Path:
         if (name, *hidden) not in made:
             place = str(tmp_path_factory.mktemp("kept"))
-            (saved,) = keep([(str(DATA / name), "auto", OPTIONS.get(name, {}))], hidden, place, place)
+            (saved,) = save_captures([(str(DATA / name), "auto", OPTIONS.get(name, {}))], hidden, place, place)
             made[(name, *hidden)] = Path(saved)
         return made[(name, *hidden)]
 

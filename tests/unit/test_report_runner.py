@@ -40,7 +40,7 @@ def test_every_parameter_has_a_plain_type_a_default_and_an_explanation(name: str
     import papermill
 
     found = papermill.inspect_notebook(path)
-    assert parameters_of(path) == list(found)
+    assert list(parameters_of(path)) == list(found)
     assert ({"path"} if name == suite.LESSON else {"path", "format", "options"}) <= set(found)
     assert {parameter["inferred_type_name"] for parameter in found.values()} <= {"str", "int", "float", "bool", "list"}
     assert all(parameter["help"] and parameter["default"] for parameter in found.values())
