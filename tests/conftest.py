@@ -150,7 +150,7 @@ def shared_kernel() -> Iterator[Kernel]:
     """The process of :mod:`tests.one_kernel`, which runs on while tests of other folders are in between."""
     from tests.one_kernel import Shared  # imports papermill, which takes seconds
 
-    shared = Shared(quick=True)
+    shared = Shared()
     yield shared
     shared.close()
 

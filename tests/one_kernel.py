@@ -23,8 +23,8 @@ class Shared(kernels.Kernel):
     """One that stays for the next report. What a notebook puts out over a capture in ``data/`` with the same parameters
     is kept, because several tests look at it."""
 
-    def __init__(self, quick: bool = False) -> None:
-        super().__init__(quick)
+    def __init__(self) -> None:
+        super().__init__()
         self._kept: dict[str, Any] = {}
 
     def run(self, notebook: Any, **options: Any) -> None:
@@ -57,6 +57,6 @@ def _asked(notebook: Any) -> str:
 @pytest.fixture(scope="package", autouse=True)
 def kernel(shared_kernel: kernels.Kernel) -> Iterator[kernels.Kernel]:
     """Whoever asks for a kernel gets the one that runs."""
-    kernels.Kernel = lambda quick=False: shared_kernel  # type: ignore[assignment, misc]
+    kernels.Kernel = lambda: shared_kernel  # type: ignore[assignment, misc]
     yield shared_kernel
     kernels.Kernel = ALONE  # type: ignore[misc]

@@ -224,16 +224,6 @@ def narrowing(*names: str) -> Callable[[Command], Command]:
     return decorated
 
 
-def _renamed(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value is not None:
-        raise click.UsageError("--to-time is now called --until: give --until TIME.", ctx)
-
-
-_until: Final = click.option(
-    "--until", "time_to", type=Time(), help="Keep what happened before this time (ISO 8601; UTC if it has no zone)."
-)
-_to_time: Final = click.option("--to-time", hidden=True, expose_value=False, callback=_renamed)
-
 _NARROWING: Final = {
     "tables": click.option(
         "--table", "tables", metavar="NAME", multiple=True, help="Keep only this table; may be repeated."
@@ -251,7 +241,9 @@ _NARROWING: Final = {
         type=Time(),
         help="Keep what happened at or after this time (ISO 8601; UTC if it has no zone).",
     ),
-    "time_to": lambda command: _to_time(_until(command)),
+    "time_to": click.option(
+        "--until", "time_to", type=Time(), help="Keep what happened before this time (ISO 8601; UTC if it has no zone)."
+    ),
     "where": click.option(
         "--where",
         metavar="FILTER",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.local_tables import is_small
 from cdcwb.report.html import IndexEntry, title_of, write_index
 from cdcwb.report.runner import ReportRequest, make_report, notebook_path, version
 from cdcwb.report.suite import LESSON, Suite, members, run_suite, siblings_of
@@ -90,7 +91,7 @@ def _reports(
     """
     from cdcwb.report.kernel import Kernel
 
-    small = all(ReportRequest.of(path, "auto", None).small for _, path in captures)
+    small = all(is_small([path]) for _, path in captures)
     made: dict[str, Suite | IndexEntry | str] = {} if lesson is None else {LESSON: ""}
     made |= {label: "" for label, _ in captures}
     waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | IndexEntry]]] = []
@@ -100,7 +101,7 @@ def _reports(
         waiting.insert(0, (LESSON, partial(_lesson, lesson, to)))
 
     def work() -> None:
-        with Kernel(quick=small) as kernel:
+        with Kernel() as kernel:
             while waiting:
                 label, make = waiting.pop()
 
@@ -131,7 +132,7 @@ def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) ->
     target = to.absolute() / f"{notebook.stem}.html"
     try:
         siblings = siblings_of(target.parent, target.parent, [notebook])
-        report = make_report(notebook, wanted, wanted.opened, target, {}, say, kernel, siblings)
+        report = make_report(notebook, wanted, wanted.captures, target, {}, say, kernel, siblings)
     except CaptureError:
         for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)

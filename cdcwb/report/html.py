@@ -62,12 +62,13 @@ _COMPLETE = 'document.documentElement.classList.add("complete");\n'
 
 @dataclass(frozen=True, slots=True)
 class PageInfo:
-    """The content of head and foot of a report."""
+    """The content of head and foot of a report; ``redacted`` are the columns without values."""
 
     capture: str
     made: datetime
     notebook: str
     version: str
+    redacted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,6 @@ ENGINE: Final = "cdcwb"
 _START_SECONDS: Final = 600
 _OUTPUT_SECONDS: Final = 300
 """Seconds that outputs of a cell may take to arrive after its end; nbclient drops later ones."""
-_QUICK: Final = " ".join(
-    [
-        # Compilation by Spark and the JVM takes most of the time of a query over a few thousand rows: without these
-        # settings a suite takes twice as long (2 cores).
-        '--conf "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"',
-        "--conf spark.sql.codegen.wholeStage=false",
-        "--conf spark.sql.codegen.factoryMode=NO_CODEGEN",
-        "--conf spark.sql.shuffle.partitions=2",
-        "pyspark-shell",
-    ]
-)
 _RESET: Final = """
 import gc as _gc, os as _os
 _os.chdir({folder!r})
@@ -47,12 +36,7 @@ _gc.collect()
 
 
 class OwnKernelManager(AsyncKernelManager):
-    """Starts ``sys.executable -m ipykernel_launcher`` instead of an installed kernel spec.
-
-    ``quick``: a local Spark is configured for many queries over little data.
-    """
-
-    quick = False
+    """Starts ``sys.executable -m ipykernel_launcher`` instead of an installed kernel spec."""
 
     @default("transport")
     def _only_here(self) -> str:
@@ -64,8 +48,6 @@ class OwnKernelManager(AsyncKernelManager):
         spec = KernelSpec(resource_dir=str(RESOURCES), **get_kernel_dict())
         spec.env = {"PYDEVD_DISABLE_FILE_VALIDATION": "1", **({} if "TERM" in os.environ else {"TERM": "dumb"})}
         spec.env["TMPDIR"] = str(Path(self.connection_file).parent)  # which is removed however the process ends
-        if self.quick and "PYSPARK_SUBMIT_ARGS" not in os.environ:
-            spec.env["PYSPARK_SUBMIT_ARGS"] = _QUICK
         return spec
 
 
@@ -73,11 +55,10 @@ class Kernel:
     """A process in which notebooks run one after the other, each with an empty namespace: ``with Kernel() as kernel``.
 
     The process starts with the first notebook, and again with the next one if it ended unexpectedly. The state of
-    modules, such as the Spark session, stays between notebooks. ``quick`` configures Spark for little data.
+    modules, such as the Spark session, stays between notebooks.
     """
 
-    def __init__(self, quick: bool = False) -> None:
-        self._quick = quick
+    def __init__(self) -> None:
         self._last: PapermillNotebookClient | None = None  # it has the manager of the process, and a client for it
         self._folder: Path | None = None
 
@@ -112,9 +93,7 @@ class Kernel:
         # Each kernel has its own folder: kernels that start at the same time must not use the same sockets.
         self._folder = scratch(self, "cdcwb-kernel-")
         file = str(self._folder / "kernel.json")
-        manager = OwnKernelManager(kernel_name="python3", connection_file=file)
-        manager.quick = self._quick
-        return manager
+        return OwnKernelManager(kernel_name="python3", connection_file=file)
 
     def close(self) -> None:
         """Ends the process with its Spark session."""

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cdcwb.analysis.continuity import Continuity
 from cdcwb.analysis.counters import Counters
@@ -46,6 +47,8 @@ __all__ = [
     "options_of",
 ]
 
+
+T = TypeVar("T")
 
 SUMMARY: Final = "summary.json"
 """The file with the counts of a capture that was saved for reports, in its folder."""
@@ -245,27 +248,33 @@ def check_parameters(
     with all errors.
     """
     wrong: list[str] = []
-    found_at = _find(path, wrong)
-    begin, end = _time("time_from", time_from, wrong), _time("time_to", time_to, wrong)
+
+    def checked(parse: Callable[[], T], otherwise: T) -> T:
+        try:
+            return parse()
+        except OptionError as error:
+            wrong.append(str(error))
+            return otherwise
+
+    found_at = checked(partial(_find, path), "")
+    times = {"time_from": time_from, "time_to": time_to}
+    begin, end = (checked(partial(_time, name, text), None) for name, text in times.items())
     if begin is not None and end is not None and begin > end:
         wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
-    names = _tables(tables, wrong)
+    names: list[str] = checked(partial(_tables, tables), [])
     target = Path(folder).expanduser().absolute() if folder else None
     if target is not None and target.exists() and not target.is_dir():
         wrong.append(f"folder: '{visible(target, 400)}' is a file")
-    understood = _options(options, wrong)
+    understood: dict[str, Any] = checked(partial(as_object, "options", options), {})
     if theme not in THEMES:
         wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
     if format not in ("", "auto", *FORMATS):
         wrong.append(
             f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
         )
-    zone = _zone(time_zone, wrong)
+    zone = checked(partial(_zone, time_zone), "UTC")
     for check in also:
-        try:
-            check()
-        except OptionError as error:
-            wrong.append(str(error))
+        checked(check, None)
     if wrong:
         raise OptionError("; ".join(wrong))
     limits = [f"tables {', '.join(names)}"] if names else []
@@ -286,10 +295,9 @@ def check_parameters(
     )
 
 
-def _find(path: Any, wrong: list[str]) -> str:
+def _find(path: Any) -> str:
     if not isinstance(path, str) or not path:
-        wrong.append("path: name a file or folder")
-        return ""
+        raise OptionError("path: name a file or folder")
     if is_remote(path):
         return path
     location = Path(path).expanduser()
@@ -298,8 +306,7 @@ def _find(path: Any, wrong: list[str]) -> str:
     for candidate in (location.absolute(), *([sources / location] if is_inside else [])):
         if candidate.exists():
             return str(candidate)
-    wrong.append(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
-    return ""
+    raise OptionError(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
 
 
 def _shown(path: str) -> str:
@@ -309,39 +316,26 @@ def _shown(path: str) -> str:
     return str(json.loads(note.read_text(encoding="utf-8"))["path"]) if saved else path
 
 
-def _zone(text: Any, wrong: list[str]) -> str:
+def _zone(text: Any) -> str:
     try:
         parse_zone(text or "UTC")
     except (OptionError, AttributeError, TypeError):
-        wrong.append(
-            "time_zone: expected an IANA name such as Europe/Berlin or an offset such as +08:00, "
-            f"found {visible(repr(text))}"
-        )
+        wanted = "an IANA name such as Europe/Berlin or an offset such as +08:00"
+        raise OptionError(f"time_zone: expected {wanted}, found {visible(repr(text))}") from None
     return str(text or "UTC").strip()
 
 
-def _options(text: str | Mapping[str, Any], wrong: list[str]) -> dict[str, Any]:
-    try:
-        return as_object("options", text)
-    except OptionError as error:
-        wrong.append(str(error))
-        return {}
-
-
-def _tables(tables: Any, wrong: list[str]) -> list[str]:
-    names = as_list(tables)
+def _tables(tables: Any) -> list[str]:
+    names = as_list(tables) if tables else []
     if isinstance(names, list | tuple) and all(isinstance(name, str) and name for name in names):
         return list(names)
-    if tables:
-        wrong.append(f'tables: expected a list of names such as ["shop.orders"], found {visible(repr(tables))}')
-    return []
+    raise OptionError(f'tables: expected a list of names such as ["shop.orders"], found {visible(repr(tables))}')
 
 
-def _time(name: str, text: str, wrong: list[str]) -> datetime | None:
-    if not text:
-        return None
+def _time(name: str, text: str) -> datetime | None:
     try:
-        return parse_time(text)
+        return parse_time(text) if text else None
     except (AttributeError, ValueError):
-        wrong.append(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {visible(repr(text))}")
-        return None
+        raise OptionError(
+            f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {visible(repr(text))}"
+        ) from None

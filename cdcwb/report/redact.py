@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -59,10 +59,6 @@ _MOST: Final = 20
 
 _HEADERS: Final = ("kafka.offset", "kafka.partition", "kafka.timestamp", "kafka.timestamp_type", "kafka.topic")
 """Header fields without values of rows."""
-
-
-Given: TypeAlias = tuple[str, str, Mapping[str, Any]]
-"""A capture: its path, format and reader options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +244,7 @@ def _headings(codes: pa.Array) -> pa.Array:
 
 
 def save_captures(
-    captures: Sequence[Given],
+    captures: Sequence[tuple[str, str, Mapping[str, Any]]],
     hidden: Sequence[str],
     folder: str,
     shared: str,

@@ -10,20 +10,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.containers.registry import without_login
-from cdcwb.formats.options import nearest
+from cdcwb.formats.options import as_object, nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
-from cdcwb.local_tables import is_small
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import PageInfo, Siblings, page
 from cdcwb.words import joined, size, visible
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
 __all__ = [
-    "CaptureArguments",
+    "Given",
     "Report",
     "ReportRequest",
     "check_page",
@@ -46,14 +44,17 @@ __all__ = [
     "notebooks",
     "parameters_of",
     "run_report",
-    "target_of",
     "version",
 ]
 
 
 _PAGES: Final = (".html", ".htm")
+_SOURCE: Final = ("path", "format", "options")
 _TARGETS: Final = ("target", "target_format", "target_options")
-"""The parameters that name the capture to compare with."""
+"""The parameters that name the capture, and the one to compare with."""
+
+Given: TypeAlias = tuple[str, str, Mapping[str, Any]]
+"""A capture: its path, format and reader options."""
 
 
 def notebooks() -> dict[str, Path]:
@@ -108,10 +109,10 @@ def run_report(
 
     notebook = notebook_path(name)
     target = Path(to).expanduser().absolute()
-    wanted = ReportRequest.of(path, format, options, redact, target_of(parameters))
+    wanted = ReportRequest.of(path, format, options, redact, parameters)
     values = dict(parameters or {})
-    with Kernel(quick=wanted.small) as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
-        opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.opened
+    with Kernel() as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
+        opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.captures
         return make_report(notebook, wanted, opened, target, values, say, kernel).facts
 
 
@@ -127,44 +128,14 @@ def check_page(target: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureArguments:
-    """The capture that a notebook opens: path, format and reader options as its parameters, and the ``target`` that it
-    is compared with."""
-
-    path: str
-    format: str
-    options: str
-    target: CaptureArguments | None = None
-
-    def parameters(self, notebook: Path) -> dict[str, str]:
-        """The values of the parameters that a notebook has."""
-        known = parameters_of(notebook)
-        own = {"path": self.path, "format": self.format, "options": self.options}
-        if self.target is not None:
-            target = (self.target.path, self.target.format, self.target.options)
-            own |= dict(zip(_TARGETS, target, strict=True))
-        return {name: value for name, value in own.items() if name in known}
-
-
-def target_of(parameters: Mapping[str, Any] | None) -> CaptureArguments | None:
-    """The capture to compare with that the parameters of a notebook name; its path is absolute."""
-    path, format, options = ((parameters or {}).get(name, "") for name in _TARGETS)
-    with suppress(TypeError, ValueError):  # what is not JSON is refused by check_target
-        options = json.dumps(without_login(json.loads(options or "{}")))
-    return CaptureArguments(absolute(path), format or "auto", options) if path else None
-
-
-@dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """The capture that a report is about. ``path`` is absolute, ``name`` what the user called it; the values of the
-    columns ``redact`` are not to be in the report. ``target``: the capture that it is compared with."""
+    """What a report is about: ``captures`` are the capture and, if it is compared with one, the target, each with path
+    (absolute), format and reader options. ``name`` is what the user called them; the values of the columns ``redact``
+    are not to be in the report."""
 
     name: str
-    path: str
-    format: str
-    options: dict[str, Any]
+    captures: list[Given]
     redact: tuple[str, ...] = ()
-    target: CaptureArguments | None = None
 
     @classmethod
     def of(
@@ -173,37 +144,15 @@ class ReportRequest:
         format: str,
         options: Mapping[str, Any] | None,
         redact: Sequence[str] = (),
-        target: CaptureArguments | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> ReportRequest:
-        """The capture of the arguments of a report."""
-        location = absolute(path)
-        name = str(path) if target is None else joined([str(path), target.path])
-        return cls(name, location, format, without_login(options or {}), tuple(redact), target)
-
-    @property
-    def captures(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Path, format and reader options of the capture, and of the target."""
-        captures = [(self.path, self.format, self.options)]
-        if self.target is not None:
-            captures.append((self.target.path, self.target.format, json.loads(self.target.options)))
-        return captures
-
-    @property
-    def small(self) -> bool:
-        """Whether the capture is small, so that starting and querying Spark takes longer than reading it."""
-        return is_small([path for path, _, _ in self.captures])
-
-    @property
-    def opened(self) -> CaptureArguments:
-        """The capture itself."""
-        return CaptureArguments(self.path, self.format, json.dumps(self.options), self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class _Redacted(PageInfo):
-    """The head of a redacted report."""
-
-    redacted: tuple[str, ...] = ()
+        """The request of the arguments of a report, whose ``parameters`` may name a target. Raises OptionError."""
+        captures: list[Given] = [(absolute(path), format, without_login(options or {}))]
+        other, other_format, other_options = ((parameters or {}).get(name) for name in _TARGETS)
+        if other:
+            known = without_login(as_object("target_options", other_options or {}))
+            captures.append((absolute(other), other_format or "auto", known))
+        return cls(joined([str(path), *(target for target, _, _ in captures[1:])]), captures, tuple(redact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +174,7 @@ class Report:
 def make_report(
     notebook: Path,
     wanted: ReportRequest,
-    opened: CaptureArguments,
+    opened: Sequence[Given],
     target: Path,
     parameters: Mapping[str, Any],
     say: Callable[[str], None],
@@ -236,14 +185,18 @@ def make_report(
     suite."""
     made = datetime.now(UTC)
     started = time.monotonic()
-    own_parameters = opened.parameters(notebook)
+    known_parameters = parameters_of(notebook)
+    own_parameters: dict[str, str] = {}
+    for names, (path, format, options) in zip((_SOURCE, _TARGETS), opened, strict=False):
+        own_parameters |= zip(names, (path, format, json.dumps(options)), strict=True)
+    own_parameters = {name: value for name, value in own_parameters.items() if name in known_parameters}
     parameters = {name: value for name, value in parameters.items() if name not in _TARGETS}
-    if "snapshot" in parameters_of(notebook):
-        snapshot = f"{wanted.path}.snapshot"
+    if "snapshot" in known_parameters:
+        snapshot = f"{wanted.captures[0][0]}.snapshot"
         # A snapshot contains the values that are redacted in the changes.
         own_parameters["snapshot"] = snapshot if is_folder(snapshot) and not wanted.redact else ""
     executed = execute(notebook, {**own_parameters, **parameters}, say, kernel)
-    about = _Redacted(visible(wanted.name, 300), made, notebook.stem, version(), redacted=wanted.redact)
+    about = PageInfo(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
     facts = read_facts(executed)
     report = Report(target, facts, executed, about)
     known = monitored(facts)
@@ -256,9 +209,7 @@ def make_report(
     return report
 
 
-def keep(
-    wanted: ReportRequest, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]
-) -> CaptureArguments:
+def keep(wanted: ReportRequest, kernel: Kernel, folder: Path, shared: Path, say: Callable[[str], None]) -> list[Given]:
     """Saves the captures for the notebooks of this kernel, below ``folder`` (on a cluster: below ``shared``)."""
     import nbformat
 
@@ -271,8 +222,7 @@ def keep(
     content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     content.metadata.kernelspec = {"name": "python3", "language": "python", "display_name": "Python 3"}
     answer = read_facts(_executed(content, {}, "that reads the capture", False, kernel))["kept"]
-    source, *target = (CaptureArguments(path, "auto", "{}") for path in answer)
-    return replace(source, target=next(iter(target), None))
+    return [(path, "auto", {}) for path in answer]
 
 
 def parameters_of(notebook: Path) -> dict[str, Any]:

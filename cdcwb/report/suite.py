@@ -36,7 +36,6 @@ from cdcwb.report.runner import (
     notebook_path,
     notebooks,
     parameters_of,
-    target_of,
     version,
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
@@ -114,7 +113,7 @@ def run_suite(
             return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
     folder = Path(to).expanduser().absolute()
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
-    wanted = ReportRequest.of(path, format, options, redact, target_of(parameters))
+    wanted = ReportRequest.of(path, format, options, redact, parameters)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     facts: dict[str, dict[str, Any]] = {}
@@ -123,7 +122,7 @@ def run_suite(
     reports: dict[str, Report] = {}
     with (
         tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
-        nullcontext(kernel) if kernel is not None else Kernel(quick=wanted.small) as running,
+        nullcontext(kernel) if kernel is not None else Kernel() as running,
     ):
         opened = keep(wanted, running, Path(work), folder, say)
         siblings = siblings_of(folder, shared or folder, chosen.values())
@@ -216,7 +215,7 @@ def check_wanted(
             if options or format not in ("", "auto"):
                 wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
         else:
-            for one in ReportRequest.of(path, format, options, redact, target_of(merged)).captures:
+            for one in ReportRequest.of(path, format, options, redact, merged).captures:
                 check_capture(*one)
     except CaptureError as error:
         failure = error

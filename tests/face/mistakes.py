@@ -118,7 +118,6 @@ _ANY: Final = (
     Mistake("no offset", "inspect data/gbase8s/stream-1.bin", ("Missing", "--offset")),
     Mistake("two files", "inspect a.bin b.bin --offset 0", ("b.bin",)),
     Mistake("option without value", "summary data/gbase8s -o charset", ("KEY=VALUE", "'charset'")),
-    Mistake("old option", "summary data/gbase8s --to-time 2025-03-23", ("--to-time", "--until TIME")),
     Mistake(
         "unknown option of a file that is no capture",
         "summary x.txt -o charst=gbk",

@@ -198,7 +198,6 @@ def test_quick_commands_take_under_a_second_and_start_no_spark(capture: Path, ar
         (("export", "x", "--view", "changes", "--to", "x.parqet"), "Did you mean 'parquet'?"),
         (("export", "x", "--view", "changes", "--to", "nowhere/x.csv"), "there is no folder"),
         (("summary", "x", "--from", "yesterday"), "expected a time such as 2025-03-23"),
-        (("summary", "x", "--to-time", "2025-03-23"), "--to-time is now called --until: give --until TIME."),
         (("export", "x", "--view", "changes", "--to", "-", "--where", "outcome == 'opn'"), "Did you mean 'open'?"),
         (("summary", "x", "-o", "charset"), "expected KEY=VALUE, found 'charset'"),
         (("inspect", "x", "--offset", "-3"), "expected an offset such as 1234 or 0x4D2"),

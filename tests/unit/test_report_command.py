@@ -34,7 +34,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         return Suite({}, {}, [entry_of("02_transactions", str(path), "02_transactions.html", {})], judge([], {}))
 
     def lesson(notebook: Path, wanted: Any, opened: Any, target: Path, *_: Any) -> Report:
-        calls.append((notebook.stem, opened.path))
+        calls.append((notebook.stem, opened[0][0]))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
         return Report(target, {}, NotebookNode(cells=cells), PageInfo("data", now(), notebook.stem, "1"))

@@ -14,7 +14,7 @@ from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report import notebooks, run_suite, suite
 from cdcwb.report.html import PageInfo, now
-from cdcwb.report.runner import CaptureArguments, Report, ReportRequest
+from cdcwb.report.runner import Given, Report, ReportRequest
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS: dict[str, dict[str, Any]] = {
@@ -27,7 +27,7 @@ class Made:
     """What stands in the place of notebooks: the facts they would record, and what they were given."""
 
     def __init__(self, folder: Path) -> None:
-        self.given: list[tuple[str, CaptureArguments, dict[str, Any]]] = []
+        self.given: list[tuple[str, list[Given], dict[str, Any]]] = []
         self.failing: tuple[str, ...] = ()
         self.redacted: tuple[str, ...] = ()
         self.wanted: list[ReportRequest] = []
@@ -35,16 +35,16 @@ class Made:
             title = [{"cell_type": "markdown", "source": f"# {name.capitalize()}"}]
             (folder / f"{name}.ipynb").write_text(json.dumps({"cells": title}))
 
-    def keep(self, wanted: ReportRequest, *_: Any) -> CaptureArguments:
+    def keep(self, wanted: ReportRequest, *_: Any) -> list[Given]:
         self.redacted = wanted.redact
         self.wanted.append(wanted)
-        return CaptureArguments("/kept", "auto", "{}")
+        return [("/kept", "auto", {})]
 
     def make(
         self,
         notebook: Path,
         wanted: ReportRequest,
-        opened: CaptureArguments,
+        opened: list[Given],
         target: Path,
         given: dict[str, Any],
         *rest: Any,
@@ -87,7 +87,7 @@ def test_the_suite_is_every_notebook_that_is_about_a_capture_and_needs_no_one() 
 def test_every_notebook_opens_what_was_kept_and_gets_the_parameters_it_has(made: Made, tmp_path: Path) -> None:
     said: list[str] = []
     run_suite(tmp_path, tmp_path / "out", parameters={"tables": ["a"]}, say=said.append)
-    kept = CaptureArguments("/kept", "auto", "{}")
+    kept: list[Given] = [("/kept", "auto", {})]
     assert made.given == [("change_masks", kept, {}), ("transactions", kept, {"tables": ["a"]})]
     assert "change_masks has no parameter 'tables' and goes without" in said
 
@@ -149,7 +149,7 @@ def test_files_of_different_formats_are_refused_with_how_to_open_each(
 def test_a_format_that_is_named_makes_one_suite_of_all_files(made: Made, tmp_path: Path) -> None:
     folder = mixed(tmp_path / "in")
     assert set(run_suite(folder, tmp_path / "out", "goldengate").facts) == set(FACTS)
-    assert [one.path for one in made.wanted] == [str(folder)]
+    assert [one.captures[0][0] for one in made.wanted] == [str(folder)]
 
 
 def test_a_notebook_that_fails_leaves_the_others_and_nothing_of_another_day(made: Made, tmp_path: Path) -> None:
