@@ -105,7 +105,7 @@ class Registry:
 
 class Container:
     """A container by its ``name``. ``console``: what precedes the value in lines of the console consumer; ``encoding``:
-    ``raw``, ``base64`` or ``hex`` values in text; ``schema``: that of an Avro container, ``bytes`` or that of the
+    ``raw`` or ``base64`` values in text; ``schema``: that of an Avro container, ``bytes`` or that of the
     values. ``unit``: what places count."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Container:
     ) -> None:  # fmt: skip
         self._name, self._compression, self._schema = name, compression, schema
         self._console = console if name == "console" else ()
-        self._encode = {"base64": base64.b64encode, "hex": lambda value: value.hex().encode()}.get(encoding, bytes)
+        self._encode = base64.b64encode if encoding == "base64" else bytes
         self.is_rows = name in ("avro", "parquet")
         ending = {"kcat": "json", "message": "avro" if is_avro else "json", "documents": "json"}.get(name, "txt")
         self.ending = name if self.is_rows else ending + ENDINGS[compression]

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,17 +20,14 @@ import pyarrow.compute as pc
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
-from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, SQL, FileProbe, RowSegments
+from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, FileProbe, RowSegments
 from cdcwb.formats.containers.tables import csv_parts, read_parts
 from cdcwb.formats.dissector import Run
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import open_source
 from cdcwb.formats.halves import Halved, overlaps
-from cdcwb.formats.source import is_remote
 from cdcwb.model import Kind, OffsetUnit
 
 __all__ = ["FileRange", "RowScan", "Split", "cut", "fail_fast", "read_range", "row_kinds", "scan_all", "splits_of"]
-
-_FOUND: Final = (CSV, SQL)  # kinds of files in which the first record of a range is looked for
 
 
 @cache  # an array that is made by an import would import pandas with it
@@ -148,14 +145,13 @@ F = TypeVar("F", bound=RowScan)
 
 
 def cut(files: Sequence[_Planned], split_size: int) -> list[FileRange]:
-    """The ranges of all files, in order: pieces of ``split_size`` bytes of uncompressed delimited text, dumps and
-    lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise. A remote dump is one stretch,
-    because its statements are found in the complete text."""
+    """The ranges of all files, in order: pieces of ``split_size`` bytes of uncompressed delimited text and
+    lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise."""
     ranges: list[FileRange] = []
     for index, entry in enumerate(files):
         cuts = _cuts(entry.probe, split_size)
         for start, stop in cuts:
-            begin = start if start == 0 or entry.probe.kind not in _FOUND else None
+            begin = start if start == 0 or entry.probe.kind != CSV else None
             ranges.append(FileRange(index, entry, start, stop, begin, len(cuts) == 1))
     return ranges
 
@@ -165,8 +161,7 @@ def _cuts(file: FileProbe, split_size: int) -> list[tuple[int, int]]:
         return _row_group_cuts(file.groups, split_size)
     if file.kind == EXCEL:
         return [(0, FILE_END)]
-    by_records = file.kind == CSV or (file.kind == SQL and not is_remote(file.path))
-    can_cut = file.compression is None and (by_records or file.settings.get("kind") == "lines")
+    can_cut = file.compression is None and (file.kind == CSV or file.settings.get("kind") == "lines")
     if not can_cut or file.size <= split_size:
         return [(0, FILE_END if file.compression is not None else file.size)]
     return [(start, min(start + split_size, file.size)) for start in range(0, file.size, split_size)]
@@ -195,7 +190,7 @@ def scan_all(ranges: list[FileRange], scan: Callable[[FileRange], F], run: Run) 
         again: list[int] = []
         expected = 0
         for at, one in enumerate(ranges):
-            if one.file.kind not in _FOUND:
+            if one.file.kind != CSV:
                 continue
             expected = 0 if one.start == 0 else expected
             begin = max(one.start, expected)
@@ -216,34 +211,21 @@ def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset
     (the bounds of its records, and facts of the file) is valid after the parts have been read."""
     file = one.file
     found.begin, found.end, found.size, found.problem = one.start, one.stop, file.size, file.problem
-    if file.kind not in _FOUND:
+    if file.kind != CSV:
         if file.compression is not None:
             with closing(open_source(file.path, "binary", size=file.size)) as source:
                 found.size, found.problem = source.length, source.problem or file.problem
         yield from read_parts(file, one.start, one.stop, upper)
         return
-    from cdcwb.formats.containers.sql import sql_parts
-
     with closing(open_source(file.path, "binary", size=file.size)) as source:
         found.size, found.problem = source.length, source.problem or file.problem
-        begin = one.begin if one.begin is not None else _begin_of(source, one)
+        begin = one.begin
+        if begin is None:
+            begin = max(likely_start(source, one.start, file.dialect or DEFAULT, file.width), file.first)
         found.begin = found.end = begin
-        read = csv_parts if file.kind == CSV else sql_parts
-        for part in read(source, file, begin, one.stop):
+        for part in csv_parts(source, file, begin, one.stop):
             found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
             yield part
-
-
-def _begin_of(source: Source, one: FileRange) -> int:
-    """The start of the first record of a range, inferred from the following bytes."""
-    file, start = one.file, one.start
-    if file.kind == CSV:
-        return max(likely_start(source, start, file.dialect or DEFAULT, file.width), file.first)
-    from cdcwb.formats.containers.sql import find_begin
-
-    before = max(start - 1, 0)
-    begin = find_begin(source.view(before, one.stop), start)
-    return begin if begin < one.stop else find_begin(source.view(before, source.length), start)
 
 
 def fail_fast(ranges: Sequence[FileRange], scans: Sequence[RowScan]) -> None:
@@ -272,7 +254,7 @@ def splits_of(groups: Sequence[Any], ranges: Sequence[FileRange], scans: Sequenc
     last: tuple[int, str] | None = None  # file and position of the last row
     for one, scan in zip(ranges, scans, strict=True):
         kind, ends, file = one.file.kind, scan.ends, one.index
-        start = scan.begin if kind in (CSV, SQL) and one.start else one.start
+        start = scan.begin if kind == CSV and one.start else one.start
         stop = one.stop if kind in (PARQUET, EXCEL) else min(one.stop, one.entry.size)
         if start >= stop:
             continue

@@ -68,7 +68,7 @@ class KafkaOptions(QlikOptions):
     container: str = option(
         "lines", "what holds the messages", of=("lines", "console", "documents", *kafka.BINARY_CONTAINERS)
     )
-    encoding: str = option("raw", "values in lines, console and kcat", of=("raw", "base64", "hex"))
+    encoding: str = option("raw", "values in lines, console and kcat", of=("raw", "base64"))
     tombstone_share: float = option(0.0, "share of the deletes that a tombstone follows", 0, 1)
     lost_share: float = option(0.0, "share of the changes whose message is lost", 0, 1)
     duplicate_share: float = option(0.0, "share of the changes whose message comes twice", 0, 1)
@@ -102,7 +102,7 @@ class KafkaOptions(QlikOptions):
             (not self.is_enveloped and self.metadata_mode != "none",
              f"form {self.form} has no metadata messages, so metadata is none"),
             (self.is_avro and self.container not in kafka.BINARY_CONTAINERS and self.encoding == "raw",
-             f"form {self.form} is binary: container is one of {binary}, or encoding is base64 or hex"),
+             f"form {self.form} is binary: container is one of {binary}, or encoding is base64"),
             (self.encoding != "raw" and self.container not in ("lines", "console", "kcat"),
              f"container {self.container} holds values as they are, so encoding is raw"),
             (self.tombstone_share and (self.container in ("documents", "message") or is_own),

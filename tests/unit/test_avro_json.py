@@ -92,28 +92,11 @@ def test_the_types_of_unions_are_no_columns_and_the_order_of_masks_is_voted_on(t
     assert detected["mask_order"] == "little"
 
 
-def test_with_the_schema_values_have_their_types_and_the_table_its_name(tmp_path: Path) -> None:
-    path = written(tmp_path, *ROWS)
+def test_a_schema_is_refused(tmp_path: Path) -> None:
     (tmp_path / "schema.avsc").write_text(schema())
-    insert, update = read(path, format="qlik-kafka", avro_schema=str(tmp_path / "schema.avsc")).to_pylist()
-    assert dict(insert["after"])["c12"] == "4.83"
-    assert (insert["schema_name"], insert["table_name"]) == ("shop", "tea")
-    assert update["changed_columns"] == ["c03"]
-    assert (update["offset"], update["length"]) == (insert["length"], path.stat().st_size - insert["length"])
-
-
-def test_a_value_that_the_schema_does_not_describe_is_malformed_alone(tmp_path: Path) -> None:
-    odd = message("INSERT", "\xff\x0f", {"c01": "one"})
-    path = written(tmp_path, ROWS[0], odd, ROWS[1])
-    (tmp_path / "schema.avsc").write_text(schema())
-    rows = read(path, format="qlik-kafka", avro_schema=str(tmp_path / "schema.avsc")).to_pylist()
-    assert [row["operation"] for row in rows] == ["INSERT", None, "UPDATE"]
-    assert "expected a value of the Avro schema in Avro's JSON encoding" in rows[1]["problems"][0]["detail"]
-
-
-def test_a_schema_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"option avro_schema: .*none\.avsc"):
-        plan_of(written(tmp_path, *ROWS), format="qlik-kafka", avro_schema=str(tmp_path / "none.avsc"))
+    for name, sentence in (("schema.avsc", "leave the option out"), ("none.avsc", r"none\.avsc")):
+        with pytest.raises(OptionError, match=rf"option avro_schema: .*{sentence}"):
+            plan_of(written(tmp_path, *ROWS), format="qlik-kafka", avro_schema=str(tmp_path / name))
 
 
 def test_keys_and_payloads_that_a_tool_decoded_are_read_alike(tmp_path: Path) -> None:

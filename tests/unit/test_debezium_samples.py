@@ -55,11 +55,9 @@ READINGS = {
     "kafka/cloudevent-json.jsonl": Reading("I", ONE | {"after": ROOM}),
     "kafka/console-session.log": Reading("I", ONE | {"after": ROOM}),
     "kafka/consumer-record-log.log": Reading("IUD-", IN_KAFKA | {"kafka.topic": "inn.front.room"}),
-    "kafka/kafka-python-records.log": Reading("IUD-", IN_KAFKA | {"kafka.topic": "inn.front.room"}),
     "kafka/kafka-ui-export.json": Reading("IUD-", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/kcat-K-empty-tombstone.log": Reading("D-", INN | {"key": {"room_no": "12"}}),
     "kafka/kcat-Z-null-tombstone.log": Reading("D-", INN | {"key": {"room_no": "12"}}),
-    "kafka/csv-key-value.csv": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/lambda-msk-event.json": Reading("IUD", IN_KAFKA | {"kafka.timestamp": "2025-11-24T16:00:00.400Z"}),
     "kafka/python-dicts.log": Reading("IUD", PLACED | IMAGES),
     "kafka/flattened-only.jsonl": Reading(
@@ -95,6 +93,8 @@ READINGS = {
 }
 
 REFUSALS = {
+    "kafka/kafka-python-records.log": ("records as kafka-python prints them", "take the topic with kcat -J"),
+    "kafka/csv-key-value.csv": ("messages in delimited text are not read", "kcat -J, or as Parquet"),
     "kafka/flattened-plain.jsonl": ("no format recognises the keys", "room_no, guest and deposit"),
 }
 
@@ -131,7 +131,7 @@ def test_a_sample_that_is_not_read_is_named_with_its_remedy(samples: Path, name:
         identify(path)
     code, said = run([command, str(path)])
     assert code == 2
-    assert all(words in said.splitlines()[0] for words in REFUSALS[name])
+    assert all(words in said for words in REFUSALS[name])
 
 
 def test_every_sample_has_its_reading(samples: Path) -> None:

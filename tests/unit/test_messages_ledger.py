@@ -70,7 +70,7 @@ def test_any_bytes_are_read(tmp_path_factory: pytest.TempPathFactory, data: byte
     whole = rows(path)
     container = probe(path, {})
     assert rows_in_parts(container, 7, 2) == whole
-    for kind in ("lines", "documents", "message", "avro", "parquet", "csv"):
+    for kind in ("lines", "documents", "message", "avro", "parquet"):
         told = rows(path, container=kind)
         check_locate(probe(path, {"container": kind}), told)
 

@@ -174,7 +174,7 @@ def test_every_option_is_described_and_taken_as_text(tmp_path: Path, format: str
         ("qlik-kafka", {"form": "json", "metadata": "mixed"}, "has no metadata messages"),
         ("qlik-kafka", {"form": "avro-envelope", "container": "avro", "metadata": "none"}, "without metadata"),
         ("qlik-kafka", {"form": "confluent"}, "is binary: container is one of"),
-        ("qlik-kafka", {"container": "parquet", "encoding": "hex"}, "so encoding is raw"),
+        ("qlik-kafka", {"container": "parquet", "encoding": "base64"}, "so encoding is raw"),
         ("qlik-kafka", {"container": "documents", "tombstone_share": 0.1}, "cannot hold tombstones"),
         ("qlik-kafka", {"schema_kinds": "add,remove"}, "'remove' is not one of add, drop"),
         ("qlik-kafka", {"schema_kinds": "add,add"}, "names add twice"),

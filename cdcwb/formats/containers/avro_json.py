@@ -6,17 +6,15 @@ byte.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from cdcwb.formats.containers.messages import MALFORMED, Messages, shown
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.json_values import decode_json
 
 __all__ = ["AVRO_JSON", "decoded", "is_avro_json"]
@@ -27,7 +25,6 @@ AVRO_JSON: Final = "avro-json"
 _TYPES: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "array", "map"})
 _FULL_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z", re.ASCII)
 _DEEPEST: Final = 3
-_INVALID: Final = (ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError)
 
 
 def is_avro_json(values: Iterable[bytes | None]) -> bool:
@@ -53,58 +50,17 @@ def _has_branch(value: Any, depth: int) -> bool:
     return depth > 0 and any(_has_branch(one, depth - 1) for one in value.values())
 
 
-def decoded(messages: Messages, schema: str | None) -> Messages:
-    """The messages with values as the Avro ``schema`` encodes them; without one as JSON without the types of unions, in
-    which bytes are hexadecimal digits, as are the keys in any case. What is not a JSON object stays as it is, and a
-    value that the schema does not describe is malformed."""
-    values, reasons, state = messages.value.to_pylist(), dict(messages.reasons), messages.state.copy()
-    for at, value in enumerate(values):
-        if value is None or value.lstrip()[:1] != b"{":
-            continue
-        if schema is None:
-            values[at] = _without_branches(value)
-            continue
-        try:
-            values[at] = _encoded(value, schema)
-        except _INVALID:
-            reasons[at] = f"expected a value of the Avro schema in Avro's JSON encoding, found {shown(value)}"
-            values[at], state[at] = None, MALFORMED
+def decoded(messages: Messages) -> Messages:
+    """The messages with values and keys as JSON without the types of unions, in which bytes are hexadecimal digits.
+    What is not a JSON object stays as it is."""
+    values = [value and _without_branches(value) for value in messages.value.to_pylist()]
     keys = [key and _without_branches(key) for key in messages.key.to_pylist()]
-    value, key = pa.array(values, pa.binary()), pa.array(keys, pa.binary())
-    return replace(messages, value=value, key=key, state=state, reasons=reasons)
-
-
-# --- by a schema ------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16)
-def _parsed(schema: str) -> Any:
-    import fastavro
-
-    return fastavro.parse_schema(_without_logical_types(msgspec.json.decode(schema)))
-
-
-def _without_logical_types(schema: Any) -> Any:
-    """The schema whose values are encoded as they are written: a decimal is bytes, a date is an int."""
-    if isinstance(schema, dict):
-        return {n: _without_logical_types(one) for n, one in schema.items() if n != "logicalType"}
-    return [_without_logical_types(one) for one in schema] if isinstance(schema, list) else schema
-
-
-def _encoded(value: bytes, schema: str) -> bytes:
-    import fastavro
-
-    parsed, binary = _parsed(schema), io.BytesIO()
-    fastavro.schemaless_writer(binary, parsed, next(fastavro.json_reader(io.StringIO(value.decode()), parsed)))
-    return binary.getvalue()
-
-
-# --- by shape ---------------------------------------------------------------------------------------------------------
+    return replace(messages, value=pa.array(values, pa.binary()), key=pa.array(keys, pa.binary()))
 
 
 def _without_branches(value: bytes) -> bytes:
     try:
-        return msgspec.json.encode(_plain(decode_json(value)))
+        return msgspec.json.encode(_plain(decode_json(value))) if value.lstrip()[:1] == b"{" else value
     except (ValueError, RecursionError):
         return value
 

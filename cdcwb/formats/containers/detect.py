@@ -10,14 +10,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.containers import console, envelopes
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
 from cdcwb.formats.containers.console import NAMED, NULL, Layout, escaped, is_document, properties, remark
 from cdcwb.formats.containers.documents import documents_in, margin_of
 from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_record
-from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, kafka_columns
+from cdcwb.formats.containers.kafka_rows import ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
 from cdcwb.formats.files import Source, compression_of, open_source
@@ -40,7 +40,6 @@ _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
 _REMARKS: Final = (b"Processed a total of ", b"% Reached end of ")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
-_CSV: Final = re.compile(rb'"?\w+"?(?:([,;\t|]) ?"?\w+"?(?:\1 ?"?\w+"?)*)\r?\Z')
 _BINARY_SIGNS: Final = (BINARY, b"\\u0000", b"\0")
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
 _RAW: Final = (
@@ -80,10 +79,11 @@ def _probe(source: Source, options: Options, is_whole: bool) -> Container:
     if kind == "avro" or (kind is None and head.startswith(MAGIC)):
         return _avro(source, options.split_size, is_whole)
     if kind == "parquet" or (kind is None and head.startswith(b"PAR1")):
-        return _table(source, "parquet", "", options.split_size, is_whole)
-    delimiter = _delimiter(head)
-    if kind == "csv" or (kind is None and delimiter is not None):
-        return _table(source, "csv", delimiter or ",", options.split_size, is_whole)
+        return _parquet(source, options.split_size)
+    if kind is None and _names_kafka_columns(head):
+        raise CaptureError("messages in delimited text are not read: take the topic with kcat -J, or as Parquet")
+    if envelopes.PYTHON_RECORD in head:
+        raise CaptureError(envelopes.NOT_PRINTED_BY_PYTHON)
     found = _in_avro_json(source, _bytes(source, head, options), options)
     return found if kind is None else replace(found, evidence=f"container={kind} was given; {found.evidence}")
 
@@ -114,35 +114,30 @@ def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
     )
 
 
-def _delimiter(head: bytes) -> str | None:
-    """The delimiter of a text whose header line names Kafka's columns: ``value`` and others."""
-    line = head.removeprefix(console.BOM).split(b"\n", 1)[0].rstrip(b"\r")
-    found = _CSV.match(line) if len(line) < 1000 else None
-    if found is None:
-        return None
-    delimiter = found[1].decode()
-    columns = kafka_columns([name.strip(' "') for name in line.decode("ascii", "replace").split(delimiter)])
-    return delimiter if {"topic", "partition", "offset", "key"} & columns.keys() else None
+def _names_kafka_columns(head: bytes) -> bool:
+    """Whether the text begins with a header line that names ``value`` and other columns of Kafka."""
+    line = head.removeprefix(console.BOM).split(b"\n", 1)[0][:1000].decode("latin-1")
+    columns = kafka_columns([name.strip(' "\r') for name in re.split("[,;\t|]", line)])
+    return bool({"topic", "partition", "offset", "key"} & columns.keys())
 
 
-def _table(source: Source, kind: str, delimiter: str, split_size: int, is_whole: bool) -> Container:
-    """A Parquet file, or delimited text."""
+def _parquet(source: Source, split_size: int) -> Container:
     try:
-        file = ParquetRows(source) if kind == "parquet" else CsvRows(source, delimiter)
+        file = ParquetRows(source)
     except CaptureError as reason:
-        evidence = "begins with PAR1" if kind == "parquet" else "is delimited text"
-        return Container(source.path, kind, "row", source.size, 1, problem=reason.message, evidence=evidence)
+        problem, evidence = reason.message, "begins with PAR1"
+        return Container(source.path, "parquet", "row", source.size, 1, problem=problem, evidence=evidence)
     names = ", ".join(file.columns.values())
-    unit, settings, rows = "row", {"columns": names}, [0]
-    if isinstance(file, ParquetRows):
-        evidence = f"begins and ends with PAR1, and has the columns {names}"
-        unit, count = "message" if file.is_partition else "row", file.count
-        rows = file.parts(split_size) if source.compression is None else rows
-    else:
-        settings["delimiter"] = delimiter
-        evidence = f"is text delimited by '{escaped(delimiter.encode())}' with the columns {names}"
-        count = file.count() if is_whole else source.size  # no more rows than bytes
-    return Container(source.path, kind, unit, source.size, count, settings=settings, evidence=evidence, rows=rows)
+    return Container(
+        source.path,
+        "parquet",
+        "message" if file.is_partition else "row",
+        source.size,
+        file.count,
+        settings={"columns": names},
+        evidence=f"begins and ends with PAR1, and has the columns {names}",
+        rows=file.parts(split_size) if source.compression is None else [0],
+    )
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -165,7 +160,7 @@ def _bytes(source: Source, head: bytes, options: Options) -> Container:
 
 
 def _in_avro_json(source: Source, found: Container, options: Options) -> Container:
-    """The same, if its values are in Avro's JSON encoding with this encoding and the schema that was given."""
+    """The same, if its values are in Avro's JSON encoding"""
     if options.encoding not in (None, AVRO_JSON) or found.settings.get("encoding", "text") not in ("text", AVRO_JSON):
         return found
     evidence = found.evidence
@@ -174,8 +169,13 @@ def _in_avro_json(source: Source, found: Container, options: Options) -> Contain
         if first is None or not is_avro_json(first.value.to_pylist()):
             return found
         evidence += "; records and numbers have the names of their types, as Avro's JSON encoding writes them"
+    if options.avro_schema is not None:
+        raise OptionError(
+            "option avro_schema: the values are printed in Avro's JSON encoding, which is read without a schema; leave "
+            "the option out, or capture the bytes (cdcwb capture, kcat -J)"
+        )
     settings = {**found.settings, "encoding": AVRO_JSON}
-    return replace(found, settings=settings, evidence=evidence, schema=options.avro_schema)
+    return replace(found, settings=settings, evidence=evidence)
 
 
 def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, problem: str | None = None) -> Container:
@@ -308,7 +308,7 @@ _SEPARATORS: Final = tuple(
 """What people use as a separator, the longer before what it contains; others are an option."""
 _AROUND: Final = (("headers", "key"), ("headers",), ("key",))
 """What may be between the properties with names and the value."""
-_ENCODED: Final = re.compile(rb"YXRNU0|AAA|ey[A-DI-L]|ew|(?i:61[ :]?74|7b|00[ :]?00)|\{'")
+_ENCODED: Final = re.compile(rb"YXRNU0|AAA|ey[A-DI-L]|ew|\{'")
 """``atMSG``, a brace, and zero bytes in an encoding: what lines of encoded messages have in them."""
 _TRIED: Final = 64  # lines that each layout is tried on
 _FEW: Final = 8  # lines of which a layout has to fit one

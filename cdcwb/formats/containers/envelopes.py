@@ -1,4 +1,4 @@
-"""Messages that a tool wrapped into an object or printed as a record, and binary values as text: base64, hex digits.
+"""Messages that a tool wrapped into an object or printed as a record, and binary values in base64.
 
 Every tool has names of its own for the parts of a message (:data:`_PARTS`), and may print a payload as a text or, if it
 decoded it, as JSON. A text that has none of them is a message itself.
@@ -10,7 +10,7 @@ import ast
 import binascii
 import codecs
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
@@ -20,8 +20,8 @@ import msgspec
 from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, ParsedSegment, header_facts, shown, text_of, time_text
 
 __all__ = [
-    "BINARY", "DECODERS", "PRINTED", "TIME_TYPES", "begins_message", "headers_of", "is_binary", "is_record",
-    "printed_record", "scalar", "unwrap",
+    "BINARY", "DECODERS", "NOT_PRINTED_BY_PYTHON", "PRINTED", "PYTHON_RECORD", "TIME_TYPES", "begins_message",
+    "headers_of", "is_binary", "is_record", "printed_record", "scalar", "unwrap",
 ]  # fmt: skip
 
 # --- encodings --------------------------------------------------------------------------------------------------------
@@ -33,7 +33,6 @@ _BINARY: Final = ("atMSG", "\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
 _BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
-_HEX: Final = re.compile(rb"(?:0[xX]|\\x)?((?:[0-9A-Fa-f]{2}[ :]?)+)\Z")
 _PRINTED: Final = re.compile(rb"\s*\{'")
 _MOST_LITERAL: Final = 1 << 20  # bytes of a message as Python prints it: to parse it takes a hundred times its size
 
@@ -59,13 +58,6 @@ def base64(text: bytes) -> bytes | None:
         return None
 
 
-def hexadecimal(text: bytes) -> bytes | None:
-    r"""The bytes of hex digits, in pairs that blanks may separate, after ``0x`` or ``\x`` or nothing; None if they are
-    none."""
-    found = _HEX.match(_unquoted(text.strip()))
-    return None if found is None else binascii.unhexlify(found[1].translate(None, b" :"))
-
-
 def python(text: bytes) -> bytes | None:
     """The JSON text of an object as Python prints it; None if it is none."""
     if len(text) > _MOST_LITERAL or not _PRINTED.match(text):
@@ -77,7 +69,7 @@ def python(text: bytes) -> bytes | None:
         return None
 
 
-DECODERS: Final[dict[str, Callable[[bytes], bytes | None]]] = {"base64": base64, "hex": hexadecimal, "python": python}
+DECODERS: Final[dict[str, Callable[[bytes], bytes | None]]] = {"base64": base64, "python": python}
 """The decoder of each encoding."""
 
 
@@ -88,25 +80,18 @@ def _unquoted(text: bytes) -> bytes:
 # --- objects that wrap messages ---------------------------------------------------------------------------------------
 
 _PARTS: Final = {
-    "value": ("payload", "value", "content", "data", "body", "Body"),
-    "key": ("key", "partitionKey"),
+    "value": ("payload", "value", "content"),
+    "key": ("key",),
     "topic": ("topic",),
-    "partition": ("partition", "partitionID", "partitionId"),
-    "offset": ("offset", "sequenceNumber", "SequenceNumber", "messageId"),
-    "timestamp": (
-        "ts", "timestamp", "approximateArrivalTimestamp", "publishTime", "enqueuedTimeUtc", "EnqueuedTimeUtc",
-    ),
+    "partition": ("partition",),
+    "offset": ("offset",),
+    "timestamp": ("ts", "timestamp"),
     "timestamp_type": ("tstype", "timestampType"),
-    "headers": ("headers", "attributes", "properties", "Properties"),
+    "headers": ("headers",),
     "error": ("payload_error",),
-}  # fmt: skip
+}
 """What tools call the parts of a message: kcat (``payload``, ``ts``), a topic saved as JSON, the REST proxy, rpk, AWS
-Lambda (``value``), Kafka UIs (``content``, ``partitionID``), Kinesis and Pub/Sub (``data``), Event Hubs (``body``)."""
-
-_INSIDE: Final = {"kinesis": "sequenceNumber", "message": "messageId"}
-"""Objects in a record that have its message (Kinesis, Pub/Sub), and a field that shows it."""
-_ALONE: Final = ("enqueuedTimeUtc", "EnqueuedTimeUtc")
-"""Times of Event Hubs, whose records name neither a topic nor a partition."""
+Lambda (``value``), Kafka UIs (``content``)."""
 
 TIME_TYPES: Final = {
     "create": "CreateTime",
@@ -132,26 +117,17 @@ def _parts(text: bytes, has_bytes: bool) -> dict[str, Any] | None:
     if not isinstance(fields, dict):
         return None
     names = _names_of(tuple(fields))
-    for name, shown_by in _INSIDE.items() if names is None else ():
-        inner = fields.get(name)
-        if isinstance(inner, dict) and isinstance(inner.get("data"), str) and shown_by in inner:
-            fields |= inner
-            names = _named_parts(fields)
     return None if names is None else {part: fields[one] for part, one in names.items()}
-
-
-def _named_parts(fields: Container[str]) -> dict[str, str]:
-    found = ((part, next((name for name in names if name in fields), None)) for part, names in _PARTS.items())
-    return {part: name for part, name in found if name is not None}
 
 
 @lru_cache(maxsize=1024)
 def _names_of(fields: tuple[str, ...]) -> dict[str, str] | None:
     """The parts of a message, with the names that they have among these fields; None if they are not those of a wrapped
     message. rpk leaves out a null value."""
-    named = _named_parts(fields)
+    found = ((part, next((name for name in names if name in fields), None)) for part, names in _PARTS.items())
+    named = {part: name for part, name in found if name is not None}
     places = sum(part in named for part in ("topic", "partition", "offset"))
-    is_wrapped = "value" in named and (places >= 2 or not set(_ALONE).isdisjoint(fields))
+    is_wrapped = "value" in named and places >= 2
     return named if is_wrapped or (places == 3 and "timestamp" in named) else None
 
 
@@ -177,7 +153,7 @@ def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     if parts is None:
         return None
     facts, key = _facts(parts, has_bytes), _key(parts, text, encoding, has_bytes)
-    found = _payload(parts.get("value"))
+    found = parts.get("value")
     value = _decoded(found, text, "value", encoding, has_bytes)
     if parts.get("error") is not None:
         sentence = f"the tool that wrote it did not decode the value: {parts['error']}"
@@ -186,12 +162,6 @@ def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     else:
         return ParsedSegment(MESSAGE, None if value == b"null" else value, key, facts)
     return ParsedSegment(MALFORMED, None, key, facts, sentence)
-
-
-def _payload(value: Any) -> Any:
-    """A value or key, without the object of Redpanda Console around it."""
-    is_wrapped = isinstance(value, dict) and {"encoding", "payload"} <= value.keys() and "schema" not in value
-    return value["payload"] if is_wrapped else value
 
 
 def _decoded(value: Any, text: bytes, part: str, encoding: str, has_bytes: bool) -> bytes | None:
@@ -203,9 +173,7 @@ def _decoded(value: Any, text: bytes, part: str, encoding: str, has_bytes: bool)
         raw = _encoded(value, has_bytes)
         return DECODERS[encoding](raw) if encoding in DECODERS and value[:64].lstrip()[:1] != "{" else raw
     fields = _raw.decode(text)
-    written = next((bytes(fields[name]) for name in _PARTS[part] if name in fields), b"")
-    is_wrapped = not written or (b'"encoding"' in written[:4096] and b'"payload"' in written)
-    return msgspec.json.encode(value) if is_wrapped else written
+    return next((bytes(fields[name]) for name in _PARTS[part] if name in fields), b"")
 
 
 def _encoded(text: str, has_bytes: bool) -> bytes:
@@ -218,7 +186,7 @@ def _encoded(text: str, has_bytes: bool) -> bytes:
 
 def _key(parts: Mapping[str, Any], text: bytes, encoding: str, has_bytes: bool) -> bytes | None:
     """A key likewise; one in base64 or hex digits must be text or a binary message."""
-    key = _payload(parts.get("key"))
+    key = parts.get("key")
     found = _decoded(key, text, "key", encoding, has_bytes)
     if encoding not in DECODERS or not isinstance(key, str) or (found and (is_binary(found) or _is_utf8(found))):
         return found
@@ -239,19 +207,12 @@ def _facts(parts: Mapping[str, Any], has_bytes: bool) -> dict[str, str | None]:
     facts = {name: scalar(parts.get(name)) for name in ("topic", "partition", "offset")}
     time, kind, headers = parts.get("timestamp"), parts.get("timestamp_type"), parts.get("headers")
     if time is not None and time != -1:
-        facts["timestamp"] = time_text(time) if isinstance(time, int) else _time(str(time))
+        facts["timestamp"] = time_text(time) if isinstance(time, int) else str(time)
     if kind is not None:
         facts["timestamp_type"] = TIME_TYPES.get(str(kind).lower(), str(kind))
     if headers:
         facts |= headers_of(headers)
     return {name: one and text_of(_encoded(one, True)) for name, one in facts.items()} if has_bytes else facts
-
-
-def _time(text: str) -> str:
-    if text.removeprefix("-").isdecimal() and len(text) < 19:
-        return time_text(int(text))
-    seconds = re.fullmatch(r"(\d{9,11})\.(\d{1,3})\d*", text)  # of Kinesis
-    return text if seconds is None else time_text(int(seconds[1]) * 1000 + int(seconds[2].ljust(3, "0")))
 
 
 def headers_of(found: Any) -> dict[str, str | None]:
@@ -290,12 +251,11 @@ _JAVA: Final = re.compile(
     re.DOTALL,
 )
 _JAVA_HEADER: Final = re.compile(rb"RecordHeader\(key = (.*?), value = (?:\[([-0-9, ]*)\]|null)\)")
-_TEXT: Final = rb"""(None|b?'(?:[^'\\]|\\.)*+'|b?"(?:[^"\\]|\\.)*+")"""
-_PYTHON_RECORD: Final = re.compile(
-    rb"ConsumerRecord\(topic=" + _TEXT + rb", partition=([0-9]{1,10}), (?:leader_epoch=[^,]*, )?offset=([0-9]{1,19}), "
-    rb"timestamp=(-?[0-9]{1,19}|None), timestamp_type=(\w+), key=" + _TEXT + rb", value=" + _TEXT + rb"[,)]"
+PYTHON_RECORD: Final = b"ConsumerRecord(topic='"
+"""The beginning of a record as kafka-python prints it."""
+NOT_PRINTED_BY_PYTHON: Final = (
+    "records as kafka-python prints them are not read: print their values alone, or take the topic with kcat -J"
 )
-_PYTHON_HEADER: Final = re.compile(rb"\(" + _TEXT + rb", " + _TEXT + rb"\)")
 _KCAT: Final = re.compile(
     rb"Topic ([\w.-]+) ?\[([0-9]{1,10})\], offset: ([0-9]{1,19}), key: (.*?), payload: (-?[0-9]+) bytes: ?(.*)",
     re.DOTALL,
@@ -313,7 +273,7 @@ PRINTED: Final = (b"ConsumerRecord(", b"Topic ", b"b'", b'b"')
 
 
 def printed_record(text: bytes) -> ParsedSegment | None:
-    """The message in a line of a log: of a ``ConsumerRecord`` as Java or kafka-python prints it, of the format that the
+    """The message in a line of a log: of a ``ConsumerRecord`` as Java prints it, of the format that the
     manual of kcat proposes, or in a Python bytes literal with a JSON object; None without one."""
     kcat = _KCAT.match(text)
     if kcat is not None:
@@ -327,14 +287,7 @@ def printed_record(text: bytes) -> ParsedSegment | None:
         key, value = _key_and_value(rest)
         facts = _printed_facts(text_of(topic), partition, offset, time, kind.decode())
         return ParsedSegment(MESSAGE, value, key, facts | header_facts(headers))
-    found = _PYTHON_RECORD.search(text)
-    if found is None:
-        return _of_literal(text)
-    name, partition, offset, time, kind, key, value = found.groups()
-    pairs = [(_literal(one), _literal(other)) for one, other in _PYTHON_HEADER.findall(text, found.end())]
-    headers = [(text_of(one or b""), None if other is None else text_of(other)) for one, other in pairs]
-    facts = _printed_facts(text_of(_literal(name) or b""), partition, offset, time, kind.decode())
-    return ParsedSegment(MESSAGE, _literal(value), _literal(key), facts | header_facts(headers))
+    return ParsedSegment(MALFORMED, None, reason=NOT_PRINTED_BY_PYTHON) if PYTHON_RECORD in text else _of_literal(text)
 
 
 def _of_literal(text: bytes) -> ParsedSegment | None:
@@ -349,7 +302,7 @@ def _of_literal(text: bytes) -> ParsedSegment | None:
 
 def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:
     facts: dict[str, str | None] = {"topic": topic, "partition": partition.decode(), "offset": offset.decode()}
-    if time not in (b"-1", b"None"):
+    if time != b"-1":
         facts["timestamp"] = time_text(int(time))
         facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
     return facts
@@ -368,12 +321,3 @@ def _key_and_value(text: bytes) -> tuple[bytes | None, bytes | None]:
 def _signed(codes: bytes) -> str | None:
     """A header's bytes, which Java prints as numbers with a sign."""
     return text_of(bytes(int(code) & 0xFF for code in codes.split(b",") if code.strip()))
-
-
-def _literal(text: bytes) -> bytes | None:
-    """The bytes of a literal of Python, or the UTF-8 of its text; None for ``None``."""
-    if text == b"None":
-        return None
-    if text[:1] == b"b":
-        return bytes(codecs.escape_decode(text[2:-1])[0])
-    return str(ast.literal_eval(text.decode("utf-8", "replace"))).encode()

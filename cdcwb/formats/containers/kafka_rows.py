@@ -1,8 +1,8 @@
-"""Rows with the columns of Kafka: DataFrames, Parquet files and CSV.
+"""Rows with the columns of Kafka: DataFrames and Parquet files.
 
 The columns are ``key`` and ``value`` (binary or text), ``topic``, ``partition``, ``offset``, ``timestamp``,
-``timestampType`` and ``headers`` (a list of structs of key and value), in any subset with ``value`` and in any case;
-Event Hubs has other names for them. Other columns do not matter.
+``timestampType`` and ``headers`` (a list of structs of key and value), in any subset with ``value`` and in any case.
+Other columns do not matter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats.arrays import EventBatch, packed
 from cdcwb.formats.containers.envelopes import TIME_TYPES, headers_of, scalar
 from cdcwb.formats.containers.messages import (
-    BATCH,
     FACTS,
     LONGEST,
     MALFORMED,
@@ -31,7 +29,6 @@ from cdcwb.formats.containers.messages import (
     Messages,
     batched,
     fact_columns,
-    text_of,
     time_text,
 )
 from cdcwb.formats.files import Source
@@ -39,7 +36,7 @@ from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
 
 __all__ = [
-    "OF_TABLES", "PARTITION", "CsvRows", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
+    "OF_TABLES", "PARTITION", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
     "messages_of", "topic_partitions",
 ]  # fmt: skip
 
@@ -48,15 +45,6 @@ __all__ = [
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """Kafka's columns, as Spark names them."""
-
-_OTHERS: Final = {
-    "value": ("body",),
-    "partition": ("partitionid",),
-    "offset": ("sequencenumber",),
-    "timestamp": ("enqueuedtimeutc",),
-    "headers": ("properties",),
-}
-"""Their names in what Event Hubs captures, in lower case."""
 
 _ROW: Final = "_row"
 
@@ -70,10 +58,9 @@ def kafka_columns(names: Sequence[str]) -> dict[str, str]:
     plain = {name: name.lower().replace("_", "") for name in names}
     found: dict[str, str] = {}
     for column in COLUMNS:
-        for wanted in (column.lower(), *_OTHERS.get(column, ())):
-            some = [name for name in names if plain[name] == wanted]
-            if some:
-                found.setdefault(column, column if column in some else some[0])
+        some = [name for name in names if plain[name] == column.lower()]
+        if some:
+            found[column] = column if column in some else some[0]
     return found if "value" in found else {}
 
 
@@ -202,24 +189,6 @@ PARTITION: Final = b"cdcwb.partition"
 order of their offsets."""
 
 _SOME: Final = 64  # rows read at a time
-_BLOCK: Final = 16 << 20  # bytes of CSV that are parsed at once; no row may be longer
-_HEAD: Final = 1 << 16  # bytes of the header line, at most
-
-
-class _Bytes:
-    """The bytes of a file, decompressed, for readers of Arrow."""
-
-    closed = False
-
-    def __init__(self, source: Source) -> None:
-        self.source, self.at = source, 0
-
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        stop = self.source.length if size < 0 else min(self.at + size, self.source.length)
-        found = self.source.read(self.at, stop).tobytes()
-        self.at = stop
-        return found
 
 
 def _file(source: Source) -> Any:
@@ -315,58 +284,6 @@ class ParquetRows:
             if isinstance(reason, ChangedFileError):
                 raise
             failures.append(reason)
-
-
-class CsvRows:
-    """The rows of a delimited text with a header line that names Kafka's columns. Raises CaptureError if it has no
-    column ``value``."""
-
-    def __init__(self, source: Source, delimiter: str) -> None:
-        self.source = source
-        self.delimiter = delimiter
-        head = source.read(0, _HEAD).tobytes().removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-        self.names = [text_of(name).strip().strip('"') for name in head.strip().split(delimiter.encode())]
-        self.columns = kafka_columns(self.names)
-        if not self.columns:
-            raise CaptureError(f"the text has no column 'value', only {', '.join(self.names)}")
-        _once(self.columns, self.names)
-
-    def read(self, start: int, stop: int) -> Iterator[Messages]:
-        """The rows ``[start, stop)``. An empty value without quotes is null. A row that cannot be parsed is malformed,
-        with all that follow it."""
-        row = 0
-        options = {
-            "read_options": pa.csv.ReadOptions(block_size=_BLOCK, use_threads=False),
-            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            "convert_options": pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(self.names, pa.binary()),
-                include_columns=list(self.columns.values()),
-                null_values=["", "null", "NULL"],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        }
-        try:
-            with pa.csv.open_csv(pa.PythonFile(_Bytes(self.source), mode="r"), **options) as reader:
-                for part in reader:
-                    for at in range(0, len(part), BATCH):
-                        some = part.slice(at, BATCH)
-                        first, last = max(start - row, 0), min(stop - row, len(some))
-                        if first < last:
-                            places = pa.array(np.arange(row + first, row + last))
-                            yield from_arrow(some.slice(first, last - first).append_column(_ROW, places))
-                        row += len(some)
-                    if row >= stop:
-                        return
-        except pa.ArrowInvalid as reason:
-            if row < stop:
-                yield malformed_rows(
-                    max(row, start), max(row, start) + 1, f"row {row} cannot be read ({_first_line(reason)})"
-                )
-
-    def count(self) -> int:
-        """The number of rows."""
-        return sum(len(messages) for messages in self.read(0, 1 << 62))
 
 
 def _first_line(reason: Exception) -> str:

@@ -13,7 +13,7 @@ from cdcwb.formats.containers.avro_file import AvroFile, read_avro
 from cdcwb.formats.containers.avro_json import AVRO_JSON, decoded
 from cdcwb.formats.containers.console import BOM, Layout, read_lines, unescaped
 from cdcwb.formats.containers.documents import read_documents
-from cdcwb.formats.containers.kafka_rows import CsvRows, ParquetRows, malformed_rows
+from cdcwb.formats.containers.kafka_rows import ParquetRows, malformed_rows
 from cdcwb.formats.containers.messages import (
     BATCH,
     LONGEST,
@@ -36,10 +36,10 @@ __all__ = [
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
-KINDS: Final = ("lines", "documents", "message", "avro", "parquet", "csv")
+KINDS: Final = ("lines", "documents", "message", "avro", "parquet")
 """The kinds of container."""
 
-ENCODINGS: Final = ("text", "base64", "hex", "python", AVRO_JSON)
+ENCODINGS: Final = ("text", "base64", "python", AVRO_JSON)
 """How values may be written."""
 
 SPLIT_SIZE: Final = 64 << 20
@@ -97,8 +97,7 @@ class Container:
     ``kind`` is one of :data:`KINDS`. ``unit`` is what places count: ``byte`` of the decompressed file, ``row``, or
     ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None if the
     unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
-    why, in a sentence. ``schema`` is the text of the Avro schema that the values are written with: the one in the file
-    itself, or an option's for :data:`~cdcwb.formats.containers.avro_json.AVRO_JSON`.
+    why, in a sentence. ``schema`` is the text of the Avro schema of the container itself.
     ``rows`` are the rows with which the parts of an Avro container or a Parquet file begin, ``starts`` the bytes where
     those of an Avro container do.
     """
@@ -195,7 +194,7 @@ def locate(container: Container, offset: int) -> Messages:
 
 
 def _decoded(container: Container, messages: Messages) -> Messages:
-    return decoded(messages, container.schema) if container.settings.get("encoding") == AVRO_JSON else messages
+    return decoded(messages) if container.settings.get("encoding") == AVRO_JSON else messages
 
 
 def chunks(container: Container, source: Source, start: int, stop: int) -> Iterator[Chunk]:
@@ -227,9 +226,7 @@ def _rows(container: Container, source: Source, start: int, stop: int, batch: in
     if start >= stop:
         return
     try:
-        if container.kind == "csv":
-            yield from CsvRows(source, container.settings.get("delimiter", ",")).read(start, stop)
-        elif container.kind == "avro":
+        if container.kind == "avro":
             part = max(bisect_right(container.rows, start) - 1, 0)
             yield from read_avro(AvroFile(source), container.starts[part], container.rows[part], start, stop, batch)
         else:

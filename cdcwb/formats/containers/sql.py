@@ -33,7 +33,6 @@ __all__ = [
     "DumpTable",
     "SqlSegments",
     "cut_sql",
-    "find_begin",
     "inserted_from_select",
     "is_table",
     "looks_like_dump",
@@ -126,8 +125,6 @@ _SPANS: Final = 1 << 16  # of values that are read at a time
 _LONGEST_HEAD: Final = 4096  # bytes of the head of a statement that may be repeated
 _SHOWN: Final = 40
 _AGAIN: Final = 4096  # bytes of a damaged row that are looked at again
-_BEHIND: Final = 1 << 20  # bytes after a part that are read with it, in which its last statement may continue
-_NEAR: Final = 1 << 16  # bytes from the end of those that were read, which may decide what a row is
 _SMALL: Final = 1 << 12  # bytes for which nothing is compiled
 _MOST_TABLES: Final = 1000
 _MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
@@ -173,13 +170,6 @@ def _heads(buffer: Bytes, charset: str) -> Iterator[_StatementHead]:
 def is_table(name: str, wanted: str) -> bool:
     """Is a name in lower case the wanted one? A schema that only one of them has does not count."""
     return name == wanted or name.endswith(f".{wanted}") or wanted.endswith(f".{name}")
-
-
-def find_begin(buffer: Bytes, place: int) -> int:
-    """Where the first line that begins like a statement with rows begins at or after ``place``; the end where there is
-    none."""
-    found = _ROW_LINE.search(buffer.data, place)
-    return len(buffer) if found is None else found.start()
 
 
 def looks_like_dump(head: Bytes, damaged: bool = False) -> bool:
@@ -237,7 +227,6 @@ class SqlSegments:
 
 def segments(
     buffer: Bytes,
-    start: int,
     stop: int,
     *,
     table: str | None,
@@ -245,15 +234,13 @@ def segments(
     backslash: bool = False,
     widths: Mapping[str, int] | None = None,
 ) -> Iterator[SqlSegments]:
-    """The segments of the statements that begin in ``[start, stop)``; ``start`` has to be where one begins.
+    """The segments of the statements that begin before ``stop``.
 
     ``table``: the name of the log's table in lower case; None: the rows of all tables. ``widths``: how many values a
     row of a table has, where its statements do not list the columns; else the first row shows it.
     """
     reader = _DumpReader(buffer, min(stop, len(buffer)), table, charset, backslash, dict(widths or {}))
-    place = start
-    if not start and buffer[:3].tobytes() == BOM:
-        place = reader.gap(0, 3, None, "byte order mark")
+    place = reader.gap(0, 3, None, "byte order mark") if buffer[:3].tobytes() == BOM else 0
     while place < reader.stop:
         for rest in reader.statement(place):
             place = rest
@@ -513,25 +500,14 @@ class _BufferedBytes:
 # --- parts of a file --------------------------------------------------------------------------------------------------
 
 
-def sql_parts(source: Source, file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
-    """The segments of the statements of a dump that begin in ``[start, stop)``; ``start`` has to be where one begins. A
-    row with a value that only the database can evaluate is malformed; columns that are not ``needed`` are null."""
+def sql_parts(source: Source, file: FileProbe, stop: int) -> Iterator[RowSegments]:
+    """The segments of the statements of a dump that begin before ``stop``. A row with a value that only the database
+    can evaluate is malformed; columns that are not ``needed`` are null."""
     table, backslash = str(file.settings["table"]), bool(file.settings["backslash"])
+    buffer = source.view(0, source.length)
     widths = {table: file.width} if file.width else {}
-    done = 0
-    for upto in dict.fromkeys((min(stop + _BEHIND, source.length), source.length)):
-        buffer = source.view(start, upto)
-        whole = upto == source.length
-        parts = segments(buffer, start, stop, table=table, charset=file.charset, backslash=backslash, widths=widths)
-        for number, found in enumerate(parts):
-            # what looks damaged, or ends with the bytes that were read, may continue in those that were not
-            if not whole and (found.end[-1] > upto - _NEAR or any(gap.code is not None for gap in found.gaps)):
-                break
-            if number >= done:
-                yield _part(buffer, found, file)
-                done += 1
-        else:
-            return
+    for found in segments(buffer, stop, table=table, charset=file.charset, backslash=backslash, widths=widths):
+        yield _part(buffer, found, file)
 
 
 def _part(buffer: Bytes, found: SqlSegments, file: FileProbe) -> RowSegments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,21 +26,25 @@ _TOKENS: Final = tuple(
         r"|n?q'(?:\[(?P<square>.*?)\]|\((?P<round>.*?)\)|<(?P<angle>.*?)>|\{(?P<curly>.*?)\}|(\S)(?P<other>.*?)\5)'"
         r"|(?:0x(?P<hex>(?:[0-9a-f]{2})*)(?!\w)|x'(?P<digits>(?:[0-9a-f]{2})*)')"
         rf"|(?:n|_\w++\s*+)?(?P<text>{text})|e(?P<escaped>{_ESCAPED})"
-        r"|(?P<number>[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?)(?!\w)|(?P<name>[a-z_]\w*+)"
-        r"|(?P<sign>::|\|\||\[\]|[(),{}])"
+        r"|(?P<number>[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?)(?!\w)|(?P<name>[a-z_]\w*+)|(?P<sign>[(),])"
     )
     for text in (_STRING, _ESCAPED)
 )
 """A token of a value; without and with backslash escapes."""
 
+_FORM: Final = re.compile(
+    r"NULL|(?P<truth>TRUE|FALSE)|(?:(?:DATE|TIME|TIMESTAMP) )?'|0"
+    r"|(?P<time>TO_DATE|TO_TIMESTAMP|TO_TIMESTAMP_TZ) \( '(?: , ')* \)"
+    r"|(?:TRY_)?CAST \( (?:(?:'|NULL) AS \w+|0 AS (?:VAR)?BINARY)(?: \w+)*(?: \( (?:'|MAX)(?: , ')? \))? \)"
+)
+"""The tokens of a value, with a quote for each literal, 0 for one in hexadecimal digits, and names in capital letters.
+"""
+
 _ESCAPES: Final = re.compile(r"\\(.)|''", re.DOTALL)
 _BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _COPY_ESCAPES: Final = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _COPIED: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
-_MOST_TOKENS: Final = 400  # of a value; half of them may be around it
-_FIRST_DAY: Final = datetime(1900, 1, 1)
-_KEEP: Final = frozenset({"TO_CLOB", "TO_NCHAR", "TO_CHAR", "TO_NUMBER", "UNISTR"})
-_TO_TIME: Final = frozenset({"TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_TZ", "STR_TO_DATE"})
+_MOST_TOKENS: Final = 40  # of a value
 _LONGEST_TIME: Final = 100  # characters of a time, and of its format
 _PARTS: Final = dict.fromkeys(("YYYY", "RRRR", "SYYYY"), "%Y") | {
     "MM": "%m",
@@ -138,129 +142,45 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def value_of(token: str, backslash: bool = False) -> SqlValue:
-    """One value. Literals, casts and the usual spellings of times have a text; what only the database can
-    work out has none."""
-    try:
-        reader = _ValueReader(token, backslash)
-        text = reader.expression()
-        reader.take("end")
-        return SqlValue(text)
-    except (ValueError, OverflowError):
+    """One value. A literal, also in a cast or in a function that makes a time of it, has a text; what only the database
+    can evaluate has none."""
+    literals, form = _tokens_of(token, backslash)
+    found = _FORM.fullmatch(form)
+    if found is None:
         text = token.strip()
         shown = text if len(text) <= 60 else text[:57] + "…"
         reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
         return SqlValue(None, f"{reason}; export the table as CSV")
+    if found["truth"]:
+        return SqlValue(found["truth"].lower())
+    if "NULL" in form:
+        return SqlValue(None)
+    time = _time(*literals[:2]) if found["time"] and len(literals) > 1 else None
+    return SqlValue(time or literals[0])
 
 
-class _ValueReader:
-    """Reads an expression of literals. Its methods raise ValueError for what is none."""
-
-    def __init__(self, text: str, backslash: bool) -> None:
-        self.at, self.tokens = 0, list[tuple[str, str]]()
-        place, pattern = 0, _TOKENS[backslash]
-        while place < len(text):
-            found = pattern.match(text, place)
-            if found is None or len(self.tokens) > _MOST_TOKENS:
-                raise ValueError(text)
-            place, kind = found.end(), found.lastgroup
-            if kind is not None:
-                value = found[kind]
-                if kind == "text" and not backslash:
-                    value = value[1:-1].replace("''", "'")
-                elif kind in ("text", "escaped"):
-                    value = _ESCAPES.sub(lambda one: _BACKSLASH.get(one[1], one[1]) if one[1] else "'", value[1:-1])
-                elif kind in ("hex", "digits"):
-                    value = value.lower()
-                self.tokens.append((value if kind in ("sign", "name") else "literal", value))
-        self.tokens.append(("end", ""))
-
-    def is_next(self, what: str) -> bool:
-        """Whether this sign or word follows, which is taken then."""
-        found = self.tokens[self.at][0].upper() == what.upper()
-        self.at += found
-        return found
-
-    def take(self, what: str) -> str:
-        """The token that follows, which has to be this sign, this word, or a ``literal``."""
-        if not self.is_next(what):
-            raise ValueError(what)
-        return self.tokens[self.at - 1][1]
-
-    def name(self) -> str:
-        """The word that follows, in upper case; empty for something else."""
-        kind, text = self.tokens[self.at]
-        is_name = kind == text and text[:1].isidentifier()  # a literal is of another kind
-        self.at += is_name
-        return text.upper() if is_name else ""
-
-    def expression(self) -> str | None:
-        """Values with ``||`` between them; NULL is None."""
-        parts = [self.value()]
-        while self.is_next("||"):
-            parts.append(self.value())
-        return parts[0] if len(parts) == 1 else "".join(part or "" for part in parts)
-
-    def value(self) -> str | None:
-        """A literal with what is around it: parentheses, an ODBC escape, a call, casts."""
-        name = self.name()
-        if name in ("TRUE", "FALSE"):
-            text: str | None = name.lower()
-        elif not name and self.is_next("("):
-            text = self.expression()
-            self.take(")")
-        elif not name and self.is_next("{"):
-            text = self.take("literal") if self.name() in ("TS", "D", "T") else self.take("end")
-            self.take("}")
-        elif name and self.is_next("("):
-            text = self.call(name)
-        else:
-            text = (
-                None if name == "NULL" else self.take("literal" if name in ("", "DATE", "TIME", "TIMESTAMP") else name)
-            )
-        while self.is_next("::"):
-            self.type()
-        return text
-
-    def type(self) -> str:
-        """A type, without its sizes."""
-        words = [self.name()]
-        while words[-1]:
-            words.append(self.name())
-        if len(words) > 1 and self.is_next("("):
-            self.take("literal")
-            if self.is_next(","):
-                self.take("literal")
-            self.take(")")
-        self.is_next("[]")
-        return words[0] or self.take("a type")
-
-    def call(self, name: str) -> str | None:
-        """The value of a function whose arguments follow."""
-        kind = ""
-        if name == "CONVERT":
-            kind = self.type()
-            self.take(",")
-        at, text, style = self.at, self.expression(), None
-        if name in ("CAST", "TRY_CAST"):
-            self.take("AS")
-            kind = self.type()
-        while (kind or name in _TO_TIME) and self.is_next(","):
-            style = style or self.expression()
-        if not kind and name not in _TO_TIME and (name not in _KEEP or (name == "UNISTR" and "\\" in (text or ""))):
-            raise ValueError(name)
-        self.take(")")
-        if kind:
-            return _server_time(self.tokens[at][1], kind) or text
-        return text if text is None or style is None else _time(text, style) or text
-
-
-def _server_time(digits: str, kind: str) -> str | None:
-    """The eight bytes of a time of SQL Server as one; None for another value."""
-    if kind not in ("DATETIME", "SMALLDATETIME") or re.fullmatch(r"[0-9a-f]{16}", digits) is None:
-        return None
-    days, ticks = int.from_bytes(bytes.fromhex(digits[:8]), signed=True), int(digits[8:], 16)
-    moment = _FIRST_DAY + timedelta(days=days, milliseconds=(ticks * 10 + 1) // 3)
-    return moment.isoformat(" ", "milliseconds")
+def _tokens_of(text: str, backslash: bool) -> tuple[list[str], str]:
+    """The literals in a text, and its tokens (see :data:`_FORM`); no tokens of what cannot be a value."""
+    literals, form, at = list[str](), list[str](), 0
+    while at < len(text):
+        found = _TOKENS[backslash].match(text, at)
+        if found is None or len(form) > _MOST_TOKENS:
+            return [], ""
+        at, kind = found.end(), found.lastgroup
+        if kind is None:
+            continue
+        value = found[kind]
+        if kind in ("name", "sign"):
+            form.append(value.upper())
+            continue
+        if kind == "text" and not backslash:
+            value = value[1:-1].replace("''", "'")
+        elif kind in ("text", "escaped"):
+            value = _ESCAPES.sub(lambda one: _BACKSLASH.get(one[1], one[1]) if one[1] else "'", value[1:-1])
+        is_binary = kind in ("hex", "digits")
+        literals.append(value.lower() if is_binary else value)
+        form.append("0" if is_binary else "'")
+    return literals, " ".join(form)
 
 
 def _time(text: str, style: str) -> str | None:

@@ -66,7 +66,6 @@ _DOCUMENTS: Final = 200  # of a JSON file, whose keys are its columns
 _RECORDS: Final = 50  # of a sheet, that give the number of its columns
 _FIRST: Final = 1 << 15  # bytes of a text file that are examined, if they have enough lines
 _NEWLINE: Final = 0x0A
-_SHEET_ROWS: Final = 1 << 20
 _MOST_ZEROS: Final = 64  # a zero byte in this many makes a file binary
 _OLD_EXCEL: Final = "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"
 

@@ -99,7 +99,7 @@ def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments
         elif file.kind == SQL:
             from cdcwb.formats.containers.sql import sql_parts
 
-            yield from sql_parts(source, file, start, stop)
+            yield from sql_parts(source, file, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
             raw = source.read(0, delimited.LONGEST).tobytes()

@@ -417,9 +417,6 @@ class MessageFormat(RowFormat):
     complete: Callable[[Any, Any, Pass], None]
     """Adds to a plan what :data:`Scan`, run by the third argument, finds in the messages. Raises CaptureError."""
 
-    context: Callable[[Any], Any]
-    """What events depend on besides their container, as JSON has it."""
-
     reading: Callable[[Any], Any]
     """What all batches of a split are read with."""
 
