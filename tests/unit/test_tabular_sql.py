@@ -264,7 +264,7 @@ def test_rows_of_insert_all_have_the_query_at_their_end() -> None:
 
 
 def test_an_outline_names_the_tables_and_their_first_rows() -> None:
-    found = outline(array(as_sql(rows(20))), "utf-8", False, 5)
+    *_, found = outline(array(as_sql(rows(20))), "utf-8", False, 5)
     assert set(found) == {"other", "indirect.eventlog"}
     assert found["other"] == ("other", None, [("1", "x")])
     assert found["indirect.eventlog"].columns is not None

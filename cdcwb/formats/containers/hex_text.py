@@ -13,7 +13,6 @@ is refused.
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -207,9 +206,8 @@ class _Dump:
 
 def read_text(data: Bytes, shape: str | None) -> TextSource | None:
     """A complete text as bytes; ``shape`` None: whichever it has. None: a text that is no dump of this shape, or
-    without digits. Raises CaptureError for UTF-32, and for a dump that leaves lines
-    out."""
-    text, unit = _one_byte_a_character(data)
+    without digits. Raises CaptureError for a dump that leaves lines out."""
+    text = _with_plain_blanks(data.tobytes())
     for name in (shape,) if shape else _LINES:
         if name != "hex" and _Dump(name, text[:_HEAD]).fits():
             dump = _Dump(name, text)
@@ -219,29 +217,19 @@ def read_text(data: Bytes, shape: str | None) -> TextSource | None:
             digits = dump.digits(_kinds(text))
             mark = "a colon" if name == "xxd" else "blanks"
             evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
-            return TextSource(text, unit, digits, name, evidence)
+            return TextSource(text, digits, name, evidence)
     if shape not in (None, "hex"):
         return None
     starts, widths, lines = _groups(_rows, _kinds(text))
-    return TextSource(text, unit, _Digits(starts, widths, lines), "hex", "") if len(starts) else None
+    return TextSource(text, _Digits(starts, widths, lines), "hex", "") if len(starts) else None
 
 
-def _one_byte_a_character(data: Bytes) -> tuple[bytes, int]:
-    """A text with a byte for each ASCII character, blanks for foreign ones, and the bytes of a character in the
-    file."""
-    head = data[:4].tobytes()
-    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        raise CaptureError("the text is in UTF-32, which is not supported; save it as UTF-8")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        code = data[: data.size & ~1].view("<u2" if head.startswith(codecs.BOM_UTF16_LE) else ">u2")
-        low = np.where(code < 0x80, code, ord("?")).astype(np.uint8)
-        low[np.isin(code, [ord(blank) for blank in _BLANKS])] = ord(" ")
-        return low.tobytes(), 2
-    text = data.tobytes()
+def _with_plain_blanks(text: bytes) -> bytes:
+    """A text with blanks for foreign ones, as long as it is."""
     if not text.isascii():
         for blank in map(str.encode, _BLANKS):
             text = text.replace(blank, b" " * len(blank))
-    return text, 1
+    return text
 
 
 def _kinds(text: bytes) -> Bytes:
@@ -252,10 +240,10 @@ def _kinds(text: bytes) -> Bytes:
 class TextSource:
     """One text as the bytes that its digits spell; see :class:`cdcwb.formats.files.Source`."""
 
-    def __init__(self, text: bytes, unit: int, digits: _Digits, shape: str, evidence: str) -> None:
+    def __init__(self, text: bytes, digits: _Digits, shape: str, evidence: str) -> None:
         self.path, self.compression, self.size = "", None, 0  # type: tuple[str, str | None, int]
         self.shape, self.evidence, self.problem = shape, evidence, digits.problem
-        self._unit, self._starts = unit, digits.starts
+        self._starts = digits.starts
         self._before = np.append(0, np.cumsum(digits.widths))  # digits before each group
         self._wire = _spelled(text, digits)
         self._wire.flags.writeable = False
@@ -292,7 +280,7 @@ class TextSource:
         offset = self._place(np.minimum(2 * first, 2 * self.length - 1))
         end = self._place(np.maximum(2 * last - 1, 0)) + 1
         offset = np.where(first == self.length, self._place(np.array([2 * self.length - 1])) + 1, offset)
-        return offset * self._unit, np.where(last == first, offset, end) * self._unit
+        return offset, np.where(last == first, offset, end)
 
     def _place(self, digit: Ints) -> Ints:
         group = np.searchsorted(self._before, digit, side="right") - 1

@@ -8,7 +8,6 @@ up to the next offset where a row or a statement may begin.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -126,8 +125,6 @@ _LONGEST_HEAD: Final = 4096  # bytes of the head of a statement that may be repe
 _SHOWN: Final = 40
 _AGAIN: Final = 4096  # bytes of a damaged row that are looked at again
 _SMALL: Final = 1 << 12  # bytes for which nothing is compiled
-_MOST_TABLES: Final = 1000
-_MOST_HEADS: Final = 100_000  # statements that are looked at to find the tables
 
 
 class _StatementHead(NamedTuple):
@@ -200,9 +197,11 @@ def _after(pattern: re.Pattern[bytes], data: Any, place: int) -> int:
 @dataclass(slots=True)
 class SqlRows:
     """Rows of one table with the same list of columns (None: the statement has no list), written in the same way: the
-    segments they are, and where their values are, a row for each and a column for each value."""
+    segments they are, and where their values are, a row for each and a column for each value. ``written``: the name of
+    the table as it is written."""
 
     table: str
+    written: str
     names: tuple[str, ...] | None
     is_copy: bool
     index: list[Ints] = field(default_factory=list)
@@ -450,7 +449,7 @@ class _DumpReader:
         if not len(after):
             return begin
         key = head.table, head.names, head.rows == "copy"
-        group = self.found.rows.setdefault(key, SqlRows(*key))
+        group = self.found.rows.setdefault(key, SqlRows(head.table, head.written, head.names, key[2]))
         group.index.append(len(self.found.start) + (np.arange(len(after)) if rows is None else rows))
         group.starts.append(starts.copy())
         group.ends.append(ends.copy())
@@ -551,32 +550,20 @@ class DumpTable(NamedTuple):
     rows: list[tuple[str | None, ...]]
 
 
-def outline(buffer: Bytes, charset: str, backslash: bool, most: int, wanted: str | None = None) -> dict[str, DumpTable]:
-    """The tables of a dump, by their names in lower case, with ``most`` rows each, if there are so many. Of many tables
-    the first thousand are looked at, and the one that is ``wanted``."""
-    segments_of, written = Counter[str](), dict[str, str]()
-    reader = _DumpReader(buffer, len(buffer), None, charset, backslash, {})
-    line, looked = _ROW_LINE.search(buffer.data), 0
-    while line is not None and looked < _MOST_HEADS:
-        looked, rest = looked + 1, line.end() + 1
-        head = _head(buffer.data, line.end(), charset)
-        is_known = head is not None and (head.table in written or len(written) < _MOST_TABLES)
-        if head is not None and (is_known or (wanted is not None and is_table(head.table, wanted))):
-            before = len(reader.found.start)
-            for end in reader.statement(line.end()) if segments_of[head.table] < 2 * most else ():
-                rest = end
-                if len(reader.found.start) - before >= 2 * most:
-                    break
-            segments_of[head.table] += len(reader.found.start) - before
-            written.setdefault(head.table, head.written)
-        line = _ROW_LINE.search(buffer.data, rest)
+def outline(buffer: Bytes, charset: str, backslash: bool, most: int) -> Iterator[dict[str, DumpTable]]:
+    """The tables that have rows, by their names in lower case, with ``most`` rows each, if there are so many: those of
+    the beginning of a dump, then those of more and more of it."""
     found: dict[str, DumpTable] = {}
-    for one in reader.found.rows.values():
-        columns = [one.column(buffer, place, charset, backslash, most) for place in range(one.starts[0].shape[1])]
-        rows = list(zip(*(each.texts.to_pylist() for each in columns), strict=True))
-        if one.table not in found or len(rows) > len(found[one.table].rows):
-            found[one.table] = DumpTable(written[one.table], one.names, rows)
-    return found
+    for some in segments(buffer, len(buffer), table=None, charset=charset, backslash=backslash):
+        for one in some.rows.values():
+            known = found.get(one.table)
+            if known is None or len(known.rows) < most:
+                width = one.starts[0].shape[1]
+                columns = [one.column(buffer, place, charset, backslash, most) for place in range(width)]
+                rows = list(zip(*(each.texts.to_pylist() for each in columns), strict=True))
+                if known is None or len(rows) > len(known.rows):
+                    found[one.table] = DumpTable(one.written, one.names, rows)
+        yield found
 
 
 # --- one row ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
@@ -183,15 +183,14 @@ def probe_dump(
     *,
     charset: str = "utf-8",
     backslash: bool | None = None,
-    table: str | None = None,
     limit: int = 200,
     quick: bool = False,
     damaged: bool = False,
 ) -> FileProbe | None:
     """A dump of SQL statements; None for another file. ``choose`` returns the table that is read (empty: none), and
-    whether no table that follows in the file is better; ``table`` is one that has to be found. ``backslash``: whether
-    it is an escape; None: as the dump shows. ``quick``: only the beginning is looked at; ``damaged``: one statement
-    shows a dump. Raises what ``choose`` raises."""
+    whether no table that follows in the file is better. ``backslash``: whether it is an escape; None: as the dump
+    shows. ``quick``: only the beginning is looked at; ``damaged``: one statement shows a dump. Raises what ``choose``
+    raises."""
     for size in (HEAD, _DEEP):
         with closing(open_source(path, "binary", size)) as source:
             buffer = source.read(0, source.length)
@@ -205,14 +204,15 @@ def probe_dump(
             is_whole = source.compression is None and source.length < HEAD
             is_last = quick or is_whole or size == _DEEP
             is_escape = _MYSQL.search(head.tobytes()) is not None if backslash is None else backslash
-            tables = outline(buffer, charset, is_escape, limit, table and table.casefold())
-            try:
-                name, is_sure = choose(tables)
-            except OptionError:  # a table that an option names may follow
-                if is_last:
-                    raise
-                continue
-            written, columns, rows = tables.get(name, DumpTable(name, None, []))
+            name, is_sure, found = "", False, dict[str, DumpTable]()
+            for found in outline(buffer, charset, is_escape, limit):
+                with suppress(OptionError):  # a table that an option names may follow
+                    name, is_sure = choose(found)
+                if is_sure and len(found[name].rows) >= limit:
+                    break
+            if is_last and not is_sure:
+                name, is_sure = choose(found)
+            written, columns, rows = found.get(name, DumpTable(name, None, []))
             if is_last or (is_sure and len(rows) >= limit):
                 break
     return FileProbe(
@@ -242,8 +242,7 @@ def or_dump(found: FileProbe, claims: Callable[[Sequence[str]], bool], options: 
         name = next((name for name, one in tables.items() if one.columns and claims(one.columns)), "")
         return name, bool(name)
 
-    given = {"charset": options.charset, "backslash": options.backslash, "table": options.sql_table}
-    return probe_dump(found.path, choose, limit=1, **given)
+    return probe_dump(found.path, choose, limit=1, charset=options.charset, backslash=options.backslash)
 
 
 def named_tables(tables: DumpTables, table: str) -> list[str]:

@@ -312,7 +312,6 @@ def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) ->
         choose,
         charset=options.charset,
         backslash=options.backslash,
-        table=options.sql_table,
         limit=_SAMPLE,
         quick=quick,
         damaged=damaged,
