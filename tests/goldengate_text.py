@@ -10,7 +10,7 @@ from cdcwb.formats.goldengate.contents import BodyLayout, Half, TrailToken, walk
 from cdcwb.formats.goldengate.layout import HEADER, MISSING, NOT_A_TIME, Order
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import NO_RECORD, TrailRecords, decode, moments, text_of
-from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape
+from tests.reference.logdump.printed_record import Printed, Shape
 
 RULE = "_" * 67
 BLOCK = """\
@@ -177,7 +177,7 @@ def printed_of(records: TrailRecords, number: int) -> Printed:
         value = values[number].as_py()
         return None if value is None else text_of(value)
 
-    columns, tokens, lines = records.columns, records.tokens, records.lines
+    tokens, lines = records.tokens, records.lines
     header = lines.fields[Role.HEADER_TOKEN]
     owner = lines.owners(Role.HEADER_TOKEN)
     ghdr, parts = b"", {}
@@ -216,16 +216,6 @@ def printed_of(records: TrailRecords, number: int) -> Printed:
         ghdr=ghdr,
         parts=parts,
         body=records.data(number) or None,
-        columns=[
-            PrintedColumn(
-                ("key", "before", "after")[int(columns.half[row])],
-                int(columns.number[row]),
-                int(columns.length[row]),
-                columns.buffer[columns.start[row] : columns.stop[row]].tobytes() or None,
-                None if columns.fragment[row, 0] == MISSING else tuple(columns.fragment[row].tolist()),
-            )
-            for row in np.flatnonzero(columns.record == number).tolist()
-        ],
         tokens=[
             TrailToken(
                 int(tokens.number[row]),

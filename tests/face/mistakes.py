@@ -452,7 +452,6 @@ _GOLDENGATE: Final = (
     _wrong_value("goldengate", "definitions=nowhere.def", "cannot be read", "No such file"),
     _wrong_value("goldengate", "definitions=data/README.md", "Definition for table"),
     _wrong_value("goldengate", "unified_prefix=3", "auto", "2", "4"),
-    _wrong_value("goldengate", "null_indicators=some", "every", "none"),
     _wrong_value("goldengate", "trail_sequence=x", "whole number"),
     _of_another("goldengate", "container"),
     *(

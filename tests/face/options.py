@@ -24,7 +24,6 @@ _DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 LEFT_OUT: Final = {
     ("gbase8s", "buffer_size"): "the design withdraws it: no size of read buffers will be needed",
-    ("goldengate", "null_indicators"): "it is about bodies of NonStop, whose reading the design makes simpler",
 }
 """Documented options without a use."""
 
@@ -311,10 +310,6 @@ USES: Final = (
     # goldengate-export
     Use("goldengate-export", "keys", "shop.customer:full_name", _JSON, spark=True, reader="goldengate"),
     Use("goldengate-export", "time_zone", "Asia/Tokyo", _JSON, reader="goldengate"),
-    Use(
-        *("goldengate-export", "definitions", "{folder}/tables.def", _JSON, {"tables.def": _definitions}),
-        reader="goldengate",
-    ),
     Use("goldengate-export", "container", "lines", _JSON | {"container": "documents"}, reader="goldengate"),
     Use("goldengate-export", "separator", ",", _JSON, changed=_keyed, reader="goldengate"),
     Use("goldengate-export", "encoding", "text", _JSON, changed=_in_base64, reader="goldengate"),

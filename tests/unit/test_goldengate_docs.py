@@ -84,7 +84,6 @@ def test_the_record_of_the_page_is_one_record() -> None:
     assert record.parts == {"G": 104, "H": 36, "D": 24, "T": 24, "Z": 104}
     assert record.body is not None
     assert len(record.body) == 24
-    assert [(column.index, column.length) for column in record.columns] == [(0, 6), (1, 10)]
     assert [(token.name, token.value.decode()) for token in record.tokens] == [
         ("LOGCSN", "5150042"),
         ("TRANID", "8.21.4410"),

@@ -247,17 +247,6 @@ def test_other_bodies_of_the_capture_tell_the_byte_order_of_one_that_fits_in_bot
     assert detected(tmp_path)["byte_order"][0] == "little"
 
 
-def test_options_say_what_nothing_tells(tmp_path: Path) -> None:
-    text = record(column(0, b"\0\0\0\2ab"))
-    (found,) = events(tmp_path, text, null_indicators="every")
-    assert dict(found["after"]) == {"c0": "ab"}
-    assert detected(tmp_path, null_indicators="every")["null_indicators"] == ("every column", "given as an option")
-    text = record(column(0, b"\0\0\0\x2a"), name="SHOP.STOCK")
-    (found,) = events(tmp_path, text, null_indicators="none")
-    assert dict(found["after"]) == {"c0": "42"}
-    assert detected(tmp_path, null_indicators="none")["null_indicators"] == ("none", "given as an option")
-
-
 def test_typed_tables_have_what_the_maps_have(tmp_path: Path, defined: Path) -> None:
     good = column(0, (7).to_bytes(4, "big")) + column(2, b"OULU    ") + column(4, (1234).to_bytes(8, "big"))
     bad = column(0, (8).to_bytes(4, "big")) + column(2, b"\0\0OUL") + column(4, b"\xff\xff" + bytes(8))

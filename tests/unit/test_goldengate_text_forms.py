@@ -41,8 +41,6 @@ FORMS = {
     "quoted": "".join(f"> {line}\n" for line in SESSION.splitlines()),
     "quoted without blanks": "".join(f">{line}\n" for line in SESSION.splitlines()),
     "quoted twice": "".join(f"> > {line}\n" for line in SESSION.splitlines()),
-    "numbered by cat": "".join(f"{at:6}\t{line}\n" for at, line in enumerate(SESSION.splitlines(), 1)),
-    "numbered by grep": "".join(f"{at}:{line}\n" for at, line in enumerate(SESSION.splitlines(), 99_990)),
     "several blanks in times": SESSION.replace("2024/01/05 ", "2024/01/05   "),
     "CR LF": SESSION.replace("\n", "\r\n"),
     "CR": SESSION.replace("\n", "\r"),

@@ -29,7 +29,7 @@ from cdcwb.formats.goldengate.layout import (
     shown,
     token_name,
 )
-from cdcwb.formats.goldengate.plan import TrailContext, TrailState, WindowBorder, nearest_offsets, position_text
+from cdcwb.formats.goldengate.plan import TrailContext, TrailState, WindowBorder
 from cdcwb.formats.goldengate.records import (
     CLOSES,
     FILE_HEADER,
@@ -194,33 +194,24 @@ class Assigned:
 
     def _gaps(self, rows: Ints, border: WindowBorder | None) -> None:
         """Reports bytes of the trail that are missing between the records ``rows``, and trail files that are missing,
-        at the first record after them that continues a transaction."""
+        at the first member of a transaction after them if it continues one."""
         records, files, trail = self.records, self.shared.files, self.trail[rows]
-        members, inside = rows[records.member[rows]], np.isin(records.trans, (1, 2))
-        rba, total = records.rba[rows], records.total[rows]
+        rba, total, members = records.rba[rows], records.total[rows], rows[records.member[rows]]
+        inside = np.append(np.isin(records.trans[members], (1, 2)), False)
         ends = np.where((total != MISSING) & (rba > 0), rba + total, MISSING)
         ends = np.append(MISSING if border is None else border.end, ends)[:-1]
         is_new = np.append(False, trail[1:] != trail[:-1])[: len(rows)]
-        sizes: dict[int, int] = {}
-        starts: dict[int, str] = {}
         for row in np.flatnonzero((ends != MISSING) & (rba > ends) & ~is_new).tolist():
             at = int(np.searchsorted(members, rows[row]))
-            if at < len(members):
-                of = int(members[at])
-                sizes[of] = sizes.get(of, 0) + int(rba[row] - ends[row])
-                is_other = self.trail[of] != trail[row]
-                position = position_text(files[trail[row]].shown, int(ends[row]))
-                starts.setdefault(of, f"position {position}" if is_other else f"RBA {ends[row]}")
-        for of, size in sizes.items():
-            if inside[of]:
-                lacks = f"{plural(size, 'byte')} of the trail that precede this record, from {starts[of]} on"
-                self.problem(of, Problem.GAP, f"{lacks}, are not in the capture")
+            if inside[at]:
+                lacks = f"{plural(int(rba[row] - ends[row]), 'byte')} of the trail that precede this record"
+                said = f"{lacks}, from RBA {ends[row]} on, are not in the capture"
+                self.problem(int(members[at]), Problem.GAP, said)
         before = self.trail[members[:1]] if border is None else self.shared.file_of(border.last)
         passed = np.append(before, self.trail[members])
-        for row in np.flatnonzero(passed[1:] != passed[:-1]).tolist():
+        for row in np.flatnonzero((passed[1:] != passed[:-1]) & inside[:-1]).tolist():
             one, then = (files[passed[at]] for at in (row, row + 1))
-            is_next = one.trail == then.trail and then.order - one.order in (0, 1)
-            if not is_next and inside[members[row]]:
+            if one.trail != then.trail or then.order - one.order not in (0, 1):
                 names = (file.name or f"number {file.shown}" for file in (one, then))
                 said = "the trail files between {} and {} are missing".format(*names)
                 self.problem(int(members[row]), Problem.GAP, said)
@@ -252,10 +243,10 @@ class Assigned:
             self.timed |= known
         else:
             for file in np.unique(self.file[known]).tolist():
-                if shared.shown.get(file):
-                    rows = np.flatnonzero(known & (self.file == file))
-                    self.utc[rows] = records.moment[rows] - nearest_offsets(self.place[rows], shared.shown[file])
-                    self.timed[rows] = True
+                if len(shared.shown[file]) == 1:
+                    rows = known & (self.file == file)
+                    self.utc[rows] = records.moment[rows] - min(shared.shown[file])
+                    self.timed |= rows
         self.utc = np.where(has_utc, records.julian, self.utc)
         for one in np.flatnonzero(some & (records.shape == FILE_HEADER)).tolist():
             created = from_iso(file_header(records.data(one)).get("CreationTime"))

@@ -20,11 +20,11 @@ from cdcwb.formats.arrays import Bools, Bytes, EventBatch, Ints, TextPool
 from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, Coding, Order
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding, Order
 from cdcwb.formats.goldengate.plan import TrailContext
 from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.model import Problem
-from cdcwb.words import unused_name
+from cdcwb.words import plural, unused_name
 
 __all__ = ["Head", "Images", "Put", "RowImages", "heads_of", "read_images"]
 
@@ -64,37 +64,28 @@ def heads_of(records: TrailRecords, some: Bools) -> tuple[dict[int, Head], list[
 
 
 def _head(records: TrailRecords, members: list[int]) -> Head:
-    """The head of some records, the first of them, which the others continue."""
-    head, number, columns = Head(members[0]), np.maximum(records.column("RecCount"), 1), records.columns
-    goes_on, lob = bool(records.goes_on[head.record]), list[int]()
-
-    def end_lob(is_ended: bool) -> None:
-        if not lob:
-            return
-        first, stop = np.searchsorted(columns.record, [lob[0], lob[-1] + 1])
-        printed = columns.number[first:stop][columns.fragment[first:stop, 0] >= 0]
-        head.lobs.append((list(lob), int(printed[0]) if len(printed) else None))
-        most = int(number[lob[0]] if is_ended else number[lob].max())
-        if not is_ended or len(lob) < most:
-            lacks = "" if is_ended else ", and the last of them is not its end"
-            head.gaps.append(f"a large object of {most} segments has {len(lob)} here{lacks}")
-        lob.clear()
-
-    for one in members[1:]:
-        if records.io[one] == LOB:
-            goes_on = False  # the large object follows
-            lob.append(one)
-            if not records.goes_on[one]:
-                end_lob(is_ended=True)
-        else:
-            end_lob(is_ended=False)
+    """The head of some records, the first of them, which the others continue: segments of large objects, each up to one
+    that is not continued, and others with the rest of its own data."""
+    head, count = Head(members[0]), np.maximum(records.column("RecCount"), 1)
+    lobs: list[list[int]] = []
+    for one, before in zip(members[1:], members, strict=False):
+        if records.io[one] != LOB:
             head.rest.append(one)
-            goes_on = bool(records.goes_on[one])
-    end_lob(is_ended=False)
-    if goes_on:
-        head.gaps.append(f"the record continues, but the last of its {1 + len(head.rest)} segments is not its end")
-    elif head.rest and 1 + len(head.rest) < number[head.record]:
-        head.gaps.append(f"a record of {number[head.record]} segments has {1 + len(head.rest)} here")
+        elif records.io[before] == LOB and records.goes_on[before]:
+            lobs[-1].append(one)
+        else:
+            lobs.append([one])
+    own = [head.record, *head.rest]
+    chains = [("a record", own), *(("a large object", lob) for lob in lobs)]
+    for what, chain in chains:
+        is_open = records.goes_on[chain[-1]] and (chain is not own or not lobs)
+        if is_open or (len(chain) < count[chain[0]] and (chain is not own or head.rest)):
+            end = ", the last of which is continued" if is_open else ""
+            said = f"{what} of {plural(int(count[chain[0]]), 'segment')} has {len(chain)} here{end}"
+            head.gaps.append(said)
+    for lob in lobs:
+        stated = [int(one) for one in records.lob_column[lob] if one != MISSING]
+        head.lobs.append((lob, stated[0] if stated else None))
     return head
 
 
@@ -266,20 +257,9 @@ class RowImages:
         self._strict = self._bare | is_complete  # data that only begin like columns are not columns
 
     def _join(self) -> None:
-        """Joins data from fragments, and makes data of separately printed columns."""
-        records, columns = self._records, self._records.columns
-        made: dict[int, bytes] = {}
-        printed = np.bincount(columns.record[columns.stop > columns.start], minlength=len(records))
-        size = self._stop - self._start
-        is_made = (printed > 0) & (size < records.length) & (self._forms != BodyLayout.OPAQUE)
-        for one in np.flatnonzero(is_made).tolist():
-            order: Order = "big" if self._bare[one] or self._is_big[one] else "little"
-            body = _of_columns(records, one, order, BodyLayout(int(self._forms[one])))
-            if len(body) > size[one]:
-                made[one] = body
-        for one, head in self._heads.items():
-            if head.rest:
-                made[one] = b"".join([made.get(one) or records.data(one), *map(records.data, head.rest)])
+        """Joins data from fragments."""
+        records = self._records
+        made = {one: b"".join(map(records.data, [one, *head.rest])) for one, head in self._heads.items() if head.rest}
         at = len(records.body)
         for one, content in made.items():
             self._start[one], self._stop[one] = at, at + len(content)
@@ -335,20 +315,6 @@ class RowImages:
                 text = _lob_text(b"".join(map(self._records.data, lob)), is_text, self._charset)
                 out.append(Put(at, half, index or 0, text, f"lob{number}" if index is None else None))
         return out
-
-
-def _of_columns(records: TrailRecords, record: int, order: Order, form: BodyLayout) -> bytes:
-    """The data of a record from its separately printed columns. A column without bytes, or with truncated bytes, is
-    left out. For a form of two images, columns of a key and before image make the before image."""
-    columns = records.columns
-    images = [b"", b""]
-    for row in np.flatnonzero(columns.record == record).tolist():
-        length = int(columns.length[row])
-        content = columns.buffer[columns.start[row] : columns.stop[row]].tobytes()
-        if content and 0 <= length <= len(content):
-            head = int(columns.number[row]).to_bytes(2, order) + length.to_bytes(2, order)
-            images[int(columns.half[row] == 2)] += head + content[:length]
-    return (len(images[0]).to_bytes(form.width, order) if form.width else b"") + images[0] + images[1]
 
 
 def _lob_text(value: bytes, is_text: bool | None, charset: str) -> str:

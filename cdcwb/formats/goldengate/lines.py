@@ -71,11 +71,11 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
         ),
     ),
     Role.TRANSACTION: (b"T", r"TRANSID *: *(?P<id>[^ ]+)(?: +\((?P<number>\d{1,20})\))?"),
-    Role.HALF: (b"ABK", r"(?:(?P<half>After|Before) +Image +Len|KeyLen) +\d+(?:[^A-Za-z_].*)?"),
+    Role.HALF: (b"ABK", r"(?:(?:After|Before) +Image +Len|KeyLen) +\d+(?:[^A-Za-z_].*)?"),
     Role.COLUMN: (
         b"CK",
         (
-            r"(?P<kind>Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x(?P<index_hex>[0-9a-fA-F]{1,15})\))? *, *"
+            r"(?:Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x[0-9a-fA-F]{1,15}\))? *, *"
             r"(?P<rest>(?:Len|LOB).*)"
         ),
     ),
@@ -129,8 +129,6 @@ _BODY_PARTS: Final = (Role.RECORD, Role.NAME, Role.IMAGE, Role.COLUMN, Role.TEXT
 """After these the header is over."""
 _HEADER_LETTERS: Final = b"GHDTUZ"
 _HEADER_NAMES: Final = r"(?i)^(?:Record +Header|GHDR|Data|GGS +Tokens|User +Tokens|Record +Trailer)$"
-_PADDING: Final = 6  # blanks before a line number
-_NUMBER_DIGITS: Final = 9
 _DIGIT: Final = np.full(256, 255, np.uint8)
 for _one in b"0123456789abcdefABCDEF":
     _DIGIT[_one] = int(chr(_one), 16)
@@ -162,11 +160,6 @@ class Fields:
     def numbers(self, name: str, is_hex: bool = False) -> Ints:
         """See :func:`numbers`."""
         return numbers(self.columns[name], is_hex)[self.code]
-
-    def extracted(self, name: str, pattern: str) -> Fields:
-        """The groups of a form of the values, null where they have another form."""
-        found = pc.extract_regex(self.columns[name], pattern)
-        return Fields(self.line, self.code, {one.name: found.field(one.name) for one in found.type})
 
     def of(self, chosen: Bools) -> Fields:
         """Those of some of the lines."""
@@ -255,9 +248,8 @@ def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) 
     plain = np.empty(text.size, np.uint8)
     inside = np.zeros(0, np.int64) if boundaries is None else boundaries[boundaries < text.size]
     edges = np.append(inside, text.size)
-    found = np.empty((5, int(np.count_nonzero(text == 10) + np.count_nonzero(text == 13)) + len(edges)), np.int64)
-    at, first, last, number, mark = found[:, : _split(text, edges, plain, found)]
-    _without_numbers(plain, at, first, last, number, mark)
+    found = np.empty((3, int(np.count_nonzero(text == 10) + np.count_nonzero(text == 13)) + len(edges)), np.int64)
+    at, first, last = found[:, : _split(text, edges, plain, found)]
     if not is_record:
         at, first, last = _unglued(plain, at, first, last)
     if len(first) and last[-1] == plain.size:  # a text that ends within a byte
@@ -281,8 +273,7 @@ def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) 
 def _split(text: Bytes, edges: Ints, plain: Bytes, lines: Ints) -> int:
     """Lines, each of which ends with LF, CR or at an edge (``edges``: rising, the last one is the end of the text).
     Returns their number. ``plain``: the text with blanks for white space, U+00A0 and the marks of quoted mails.
-    ``lines``: first byte; first byte and end of the content; the line number in front, twice, and 1 more if a tab
-    follows it (-1: none), and the byte after its digits, of each line."""
+    ``lines``: first byte; first byte and end of the content of each."""
     count, at = 0, 0
     for edge in range(len(edges)):
         stop = edges[edge]
@@ -294,17 +285,6 @@ def _split(text: Bytes, edges: Ints, plain: Bytes, lines: Ints) -> int:
                 if at < stop and np.int64(text[at]) == 32:
                     plain[at] = 32
                     at += 1
-            lines[3, count] = -1
-            place, value = at, 0
-            while place < stop and place < at + _PADDING and np.int64(text[place]) == 32:
-                place += 1
-            start = place
-            while place < stop and place < start + _NUMBER_DIGITS and 48 <= np.int64(text[place]) <= 57:
-                value = value * 10 + int(text[place]) - 48
-                place += 1
-            if place > start and place < stop and (np.int64(text[place]) == 58 or np.int64(text[place]) == 9):
-                lines[3, count] = 2 * value + (np.int64(text[place]) == 9)
-                lines[4, count] = place
             first, last, is_open = -1, at, True
             while at < stop and is_open:
                 byte = np.int64(text[at])
@@ -362,17 +342,6 @@ def _hex(plain: Bytes, first: Ints, last: Ints, size: Ints, data: Bytes) -> int:
         else:
             size[line], count = -1, begin
     return count
-
-
-def _without_numbers(plain: Bytes, at: Ints, first: Ints, last: Ints, number: Ints, mark: Ints) -> None:
-    """Blanks for the line numbers of ``cat -n``, ``nl`` and ``grep -n``, where those of two lines in a row count up, or
-    there is one line only."""
-    follows = (number[1:] == number[:-1] + 2) & (number[:-1] >= 0)
-    counted = number >= 0 if len(at) == 1 else np.append(follows, False) | np.append(False, follows)
-    for line in np.flatnonzero(counted[: len(at)]).tolist():
-        plain[at[line] : mark[line] + 1] = 32
-        content = plain[mark[line] + 1 : last[line]].tobytes()
-        first[line] = last[line] - len(content.lstrip(b" "))
 
 
 def _unglued(plain: Bytes, at: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints]:

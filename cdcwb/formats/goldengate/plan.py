@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
@@ -45,7 +46,7 @@ from cdcwb.words import plural
 
 __all__ = [
     "OPTIONS", "Bodies", "FirstPass", "Options", "TrailContext", "TrailState", "WindowBorder", "fingerprints", "finish",
-    "nearest_offsets", "note_repeats", "position_text", "repeated_sections", "scan",
+    "note_repeats", "position_text", "repeated_sections", "scan",
 ]  # fmt: skip
 
 
@@ -53,7 +54,6 @@ OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
     "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
     "byte_order": "of record bodies: auto, big, little",
-    "null_indicators": "in columns of record bodies: auto (all but those of a NonStop), every, none",
     "unified_prefix": "size in bytes of the length that precedes the before image of unified updates: auto, 2, 4",
     "charset": "character set of text columns and names (utf-8)",
     "trail_sequence": "number of the first trail file, if the capture does not give it",
@@ -64,6 +64,7 @@ OPTIONS: Final[dict[str, str]] = {
 
 _SPLIT_SIZE: Final = 32 << 20
 _SAMPLE: Final = 256  # bodies of a file that are looked at
+_ORDERS: Final[tuple[Order, ...]] = ("little", "big")
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 _TRAIL: Final = (
     r"^(?:(?i:current +logtrail +is) +(?P<shown>.*)"
@@ -79,7 +80,6 @@ class Options:
     definitions: tuple[str, ...] = ()
     byte_order: Order | None = None
     prefix: int | None = None
-    null_indicators: bool | None = None
     charset: str = "utf-8"
     trail_sequence: int | None = None
     split_size: int = _SPLIT_SIZE
@@ -105,7 +105,6 @@ class Options:
             definitions=(str(definitions),) if isinstance(definitions, (str, Path)) else tuple(map(str, definitions)),
             byte_order=cast("Order | None", choice("byte_order", "big", "little")),
             prefix=None if prefix is None else int(prefix),
-            null_indicators={"every": True, "none": False}.get(choice("null_indicators", "every", "none") or ""),
             charset=opt.check_charset("charset", values.get("charset", "utf-8")),
             trail_sequence=opt.optional("trail_sequence", values, opt.as_whole, 0),
             split_size=opt.as_whole("split_size", values.get("split_size", _SPLIT_SIZE), 64),
@@ -116,7 +115,7 @@ class Options:
     @property
     def reading(self) -> RecordSettings:
         """How records are read."""
-        return RecordSettings(self.charset, self.null_indicators)
+        return RecordSettings(self.charset)
 
     def side_definitions(self) -> list[Definition]:
         """The definitions of the DEFGEN files. Raises OptionError if there are none."""
@@ -132,22 +131,37 @@ class Bodies(NamedTuple):
     prefix: int = 2
 
 
-@dataclass(slots=True)
-class _Vote:
-    """Evidence from the bodies of a file about their byte order and the prefix of unified updates; None without any."""
+class _Fits(NamedTuple):
+    """Sampled bodies: how many there are, how many of them fit their columns better in one byte order than in the
+    other, how many are of unified updates, and how many of those fit better with a prefix of two or of four bytes."""
 
-    bodies: int
-    order: Order | None
-    order_evidence: str
-    prefix: int | None
-    prefix_evidence: str
+    bodies: int = 0
+    little: int = 0
+    big: int = 0
+    unified: int = 0
+    two: int = 0
+    four: int = 0
+
+    def plus(self, other: _Fits) -> _Fits:
+        """Those of both."""
+        return _Fits(*map(sum, zip(self, other, strict=True)))
+
+    @property
+    def order(self) -> Order | None:
+        """The byte order of the bodies; None if they do not show it."""
+        return None if self.little == self.big else "little" if self.little > self.big else "big"
+
+    @property
+    def prefix(self) -> int | None:
+        """The bytes before the before image of unified updates; None if the bodies do not show them."""
+        return None if self.two == self.four else 2 if self.two > self.four else 4
 
 
 @dataclass(slots=True)
 class Section:
     """Records of one trail file, from byte ``at`` of the stream on. ``file``: index of the capture's file; ``is_new``:
     whether it begins there, or continues the section before. ``name``, ``sequence``: path and number of the trail file,
-    if the text or its header gives them. ``header``: the identity of its file header, if the section begins with one.
+    if the text or its header gives them. ``has_header``: it begins with a file header.
     ``first``, ``last``, ``next``: RBA of its first and last record, and that after the last one; MISSING if unknown.
     ``is_rising``: the RBA of each record is higher than that of the one before."""
 
@@ -156,7 +170,7 @@ class Section:
     is_new: bool = True
     name: str | None = None
     sequence: int | None = None
-    header: str | None = None
+    has_header: bool = False
     first: int = MISSING
     last: int = MISSING
     lowest: int = MISSING
@@ -164,15 +178,6 @@ class Section:
     next: int = MISSING
     is_rising: bool = True
     count: int = 0
-
-
-class ZoneOffsetSpan(NamedTuple):
-    """All records from byte ``first`` to byte ``last`` of a file that show an offset show this one (microseconds; local
-    time less UTC)."""
-
-    first: int
-    last: int
-    offset: int
 
 
 class WindowBorder(NamedTuple):
@@ -186,7 +191,7 @@ class WindowBorder(NamedTuple):
 
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass finds in a split. By file: ``votes``, ``shown`` (zones, by offsets in the stream), and the
+    """What the first pass finds in a split. By file: ``fits``, ``shown`` (offsets from UTC, in microseconds), and the
     numbers of records with a printed time and none in UTC (``unzoned``), of updates of one image without a header block
     and an image line, so that the image is unknown (``sideless``), and of those of a NonStop. ``borders``: of windows
     at which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes;
@@ -196,8 +201,8 @@ class FirstPass:
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[MetadataText] = field(default_factory=list)
-    votes: dict[int, _Vote] = field(default_factory=dict)
-    shown: dict[int, list[ZoneOffsetSpan]] = field(default_factory=dict)
+    fits: dict[int, _Fits] = field(default_factory=dict)
+    shown: dict[int, set[int]] = field(default_factory=dict)
     unzoned: Counter[int] = field(default_factory=Counter)
     sideless: Counter[int] = field(default_factory=Counter)
     nonstop: Counter[int] = field(default_factory=Counter)
@@ -231,7 +236,7 @@ class TrailContext:
     files: list[TrailFile]
     sections: list[Section]
     bodies: list[Bodies]
-    shown: dict[int, list[ZoneOffsetSpan]]
+    shown: dict[int, set[int]]
     lookup: Lookup
     repeated: Ints
     second: Ints
@@ -297,10 +302,9 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
     changes = np.flatnonzero(some & records.member & (records.table >= 0) & np.isin(records.io, _WITH_COLUMNS))
     for one in np.unique(file[chosen]).tolist():
         mine = chosen[file[chosen] == one]
-        _add_shown(found.shown.setdefault(one, []), shown_offsets(place[mine], records.moment[mine], julian[mine]))
-        vote = None if one in found.votes else _vote(records, mine)
-        if vote is not None:
-            found.votes[one] = vote
+        found.shown.setdefault(one, set()).update(shown_offsets(records.moment[mine], julian[mine]))
+        if one not in found.fits and np.isin(records.io[mine], _WITH_COLUMNS).any():
+            found.fits[one] = _sampled_fits(records, mine)
         _widths(found, records, changes[file[changes] == one], one, options)
     return len(chosen)
 
@@ -345,60 +349,34 @@ def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, opti
     skip = np.maximum(records.column("SyskeyLen")[rows], 0)
     is_unified = np.isin(records.io[rows], UNIFIED)
     is_short = (stop - start < records.length[rows]) & ~is_unified
-    orders: tuple[Order, ...] = ("little", "big")
-    for (at, order), prefix in product(enumerate(orders), (2, 4) if is_unified.any() else (2,)):
+    for (at, order), prefix in product(enumerate(_ORDERS), (2, 4) if is_unified.any() else (2,)):
         forms = forms_of(records.io[rows], prefix)
         cells = walk(records.body, start, stop, order, forms, skip, bare=records.nonstop[rows])
         valid = ((cells.bad < 0) | is_short)[cells.row] & ~(cells.odd & is_unified[cells.row])
         np.maximum.at(most[:, at], table[cells.row[valid]], cells.index[valid] + 1)
-    printed = records.lines.fields.get(Role.COLUMN)
-    if printed is not None:
-        of, index = records.lines.record[printed.line], printed.numbers("index")
-        mine = np.isin(of, rows) & (index < 1 << 16)
-        np.maximum.at(most, records.table[of[mine]], index[mine, None] + 1)
     for code in np.unique(table).tolist():
         key = (records.tables[code], file)
         little, big = np.maximum(most[code], found.widths.get(key, (0, 0))).tolist()
         found.widths[key] = (little, big)
 
 
-def _vote(records: TrailRecords, rows: Ints) -> _Vote | None:
-    """Evidence from the bodies of a few records, evenly chosen. For the byte order unified updates may have either
-    length of prefix."""
+def _sampled_fits(records: TrailRecords, rows: Ints) -> _Fits:
+    """Evidence from the bodies of a few records, evenly chosen."""
     samples = [rows[np.isin(records.io[rows], some)] for some in ((*LISTED, KEYED), UNIFIED)]
     some = np.sort(np.concatenate([one[:: max(1, -(-len(one) // _SAMPLE))] for one in samples]))
-    if not len(some):
-        return None
-    some = some[records.body_at[some + 1] > records.body_at[some]]
-    is_bare = records.nonstop[some]
-    native = some[~is_bare]
-    skip, io = np.maximum(records.column("SyskeyLen")[native], 0), records.io[native]
-    spans = records.body_at[native], records.body_at[native + 1]
+    some = some[(records.body_at[some + 1] > records.body_at[some]) & ~records.nonstop[some]]
+    skip, io = np.maximum(records.column("SyskeyLen")[some], 0), records.io[some]
+    is_unified = np.isin(io, UNIFIED)
 
     def fits(order: Order, prefix: int) -> Ints:
+        spans = records.body_at[some], records.body_at[some + 1]
         return fit(records.body, *spans, order, forms_of(io, prefix), skip)
 
-    by_order = [np.maximum(fits(order, 2), fits(order, 4)) for order in ("little", "big")]
-    little, big = _preferences(*by_order)
-    order: Order | None = None if little == big else "little" if little > big else "big"
-    if order is not None:
-        evidence = f"{len(native)} sampled bodies: {little} fit their columns better little-endian, {big} big-endian."
-    elif is_bare.any():
-        evidence = f"{plural(int(is_bare.sum()), 'record')} from a NonStop, which writes big-endian."
-        order = "big"
-    else:
-        shows = f"None of {len(native)} sampled bodies shows whether it is little-endian or big-endian."
-        evidence = shows if len(native) else "No record has a body."
-    is_unified = np.isin(io, UNIFIED)
-    two, four = _preferences(*(fits(order or "little", prefix)[is_unified] for prefix in (2, 4)))
-    wide = None if two == four else 2 if two > four else 4
-    counts = f"{np.count_nonzero(is_unified)} sampled unified updates: {two} fit their columns better with 2 bytes"
-    return _Vote(len(some), order, evidence, wide, f"{counts}, {four} with 4.")
-
-
-def _preferences(one: Ints, other: Ints) -> tuple[int, int]:
-    """How many bodies fit better in one way, and how many in the other."""
-    return int(np.count_nonzero(one > other)), int(np.count_nonzero(other > one))
+    little, big = (np.stack([fits(order, prefix) for prefix in (2, 4)]) for order in _ORDERS)
+    two, four = np.maximum(little, big)[:, is_unified]
+    pairs = [(little.max(axis=0), big.max(axis=0)), (two, four)]
+    better = [int(np.count_nonzero(one > other)) for one, other in (*pairs, *((b, a) for a, b in pairs))]
+    return _Fits(len(some), better[0], better[2], int(is_unified.sum()), better[1], better[3])
 
 
 # --- trail files ------------------------------------------------------------------------------------------------------
@@ -432,7 +410,7 @@ def _sections(
         place = base + int(records.start[record])
         one = marks.setdefault(place, Section(place, int(file[record])))
         sequence, name = fields.get("FileSeqno", ""), fields.get("FileName") or None
-        one.header = f"{int(records.moment[record])} {int(records.length[record])}"
+        one.has_header = True
         one.name = one.name or name
         if one.sequence is None:
             one.sequence = int(sequence) if sequence.isdecimal() else split_path(name)[1] if name else None
@@ -469,7 +447,7 @@ def _extend(section: Section, records: TrailRecords, some: Ints) -> None:
         low = int(known.min())
         section.lowest = low if section.lowest == MISSING else min(section.lowest, low)
         section.highest = max(section.highest, int(known.max()))
-    section.is_rising &= section.header is None or bool((records.shape[some] != FILE_HEADER).sum() >= len(some) - 1)
+    section.is_rising &= not section.has_header or bool((records.shape[some] != FILE_HEADER).sum() >= len(some) - 1)
     rows = some[(records.shape[some] == RECORD) & (records.rba[some] > 0)]
     if not len(rows):
         return
@@ -486,7 +464,7 @@ def _merged(sections: Iterable[Section]) -> list[Section]:
     out: list[Section] = []
     for one in sections:
         before = out[-1] if out else None
-        if before is not None and not before.count and before.header is None and before.file == one.file:
+        if before is not None and not before.count and not before.has_header and before.file == one.file:
             out.pop()
             one.at, one.is_new = before.at, one.is_new or before.is_new
             one.name = before.name or one.name
@@ -499,41 +477,30 @@ def trail_files(sections: Sequence[Section], first: int | None) -> list[TrailFil
     """The trail file of each section, in the order of the stream. ``first``: number of the first trail file with an
     unknown number; None: such files have no number."""
     out: list[TrailFile] = []
-    unknown, header = -1, None
+    unknown = -1
     now: TrailFile | None = None
     last: Section | None = None  # the latest one with records
     for one in sections:
         is_named = one.sequence is not None or one.name is not None
-        if now is not None and (not one.is_new or (not is_named and _is_continued(now, one, last, header))):
+        if now is not None and not is_named and (not one.is_new or _continues(one, last)):
             pass
         elif one.sequence is not None:
             trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
             now = TrailFile(trail, one.sequence, one.sequence, one.name)
         elif one.name is not None:
             now = TrailFile(one.name, 0, 0, one.name)
-        elif now is not None and now.name and one.header and last is not None and last.file == one.file:
-            stem, number = split_path(now.name)  # the file that follows in the trail
-            name = None if number is None else f"{stem}{number + 1:0{len(now.name) - len(stem)}d}"
-            following = now.order + 1 if number is None else number + 1
-            now = TrailFile(now.trail, following, 0 if number is None else following, name)
         else:
             unknown += 1
             number = 0 if first is None else first + unknown
             now = TrailFile("", unknown if first is None else number, number)
-        header = one.header or header
-        if one.first != MISSING or one.header is not None:
-            last = one
+        last = last if one.first == MISSING else one
         out.append(now)
     return out
 
 
-def _is_continued(now: TrailFile, one: Section, last: Section | None, header: str | None) -> bool:
-    """Whether a section without a name is of the trail file before it: the same header again, or the next records."""
-    if last is not None and last.file == one.file:
-        return one.header is None or one.header == header
-    if one.header is not None or last is None or last.last == MISSING or one.first <= last.last:
-        return False
-    return one.first == last.next or (now.name is None and last.next == MISSING)
+def _continues(one: Section, last: Section | None) -> bool:
+    """Whether a section without a name is of the trail file before it: its first record follows the last one there."""
+    return last is not None and not one.has_header and last.last < one.first and one.first == last.next
 
 
 # --- zones ------------------------------------------------------------------------------------------------------------
@@ -543,34 +510,13 @@ _QUARTER: Final = 15 * _MINUTE
 _FURTHEST: Final = 26 * 60 * _MINUTE
 
 
-def shown_offsets(start: Ints, moment: Ints, julian: Ints) -> list[ZoneOffsetSpan]:
-    """The UTC offsets from records with both a printed time and UTC, in order (``start`` ascends). An offset is a whole
-    number of quarters of an hour, within a minute; other differences are ignored.
-    """
-    both = np.flatnonzero((moment != MISSING) & (julian != MISSING))
+def shown_offsets(moment: Ints, julian: Ints) -> set[int]:
+    """The UTC offsets (microseconds; local time less UTC) of records with both a printed time and UTC. An offset is a
+    whole number of quarters of an hour, within a minute; other differences are ignored."""
+    both = (moment != MISSING) & (julian != MISSING)
     raw = moment[both] - julian[both]
     offset = (raw + _QUARTER // 2) // _QUARTER * _QUARTER
-    good = (np.abs(raw - offset) < _MINUTE) & (np.abs(offset) <= _FURTHEST)
-    both, offset = both[good], offset[good]
-    first, last = (np.flatnonzero(np.diff(offset, **ends)) for ends in ({"prepend": MISSING}, {"append": MISSING}))
-    spans = zip(start[both[first]].tolist(), start[both[last]].tolist(), offset[first].tolist(), strict=True)
-    return [ZoneOffsetSpan(*one) for one in spans]
-
-
-def _add_shown(known: list[ZoneOffsetSpan], more: Sequence[ZoneOffsetSpan]) -> None:
-    """Adds ranges of zones that follow; one that continues the last one is the same range."""
-    for one in more:
-        if known and known[-1].offset == one.offset:
-            known[-1] = known[-1]._replace(last=one.last)
-        else:
-            known.append(one)
-
-
-def nearest_offsets(start: Ints, shown: Sequence[ZoneOffsetSpan]) -> Ints:
-    """The offset that the nearest record to each byte shows; there must be one."""
-    halfway = [(one.last + other.first) // 2 for one, other in pairwise(shown)]
-    found: Ints = np.array([one.offset for one in shown])[np.searchsorted(halfway, start)]
-    return found
+    return set(offset[(np.abs(raw - offset) < _MINUTE) & (np.abs(offset) <= _FURTHEST)].tolist())
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -588,10 +534,9 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     sections = _merged(one for some in found for one in some.sections)
     files = trail_files(sections, options.trail_sequence)
     at, none = np.array([one.at for one in sections], np.int64), np.zeros(0, np.int64)
-    shown: dict[int, list[ZoneOffsetSpan]] = {}
-    for some in found:
-        for index, spans in some.shown.items():
-            _add_shown(shown.setdefault(index, []), spans)
+    shown = {
+        index: set[int]().union(*(some.shown.get(index, ()) for some in found)) for index in range(len(plan.files))
+    }
     bodies, starts = _bodies(plan, found, options), np.array(Stream(plan.files).starts)
     shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none)
     plan.shared = shared
@@ -658,53 +603,53 @@ def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list
 
 
 def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bodies]:
-    """Byte order of bodies, and the prefix of unified updates, by file."""
-    votes: dict[int, _Vote] = {}
+    """Byte order of bodies, and the prefix of unified updates, by file; where its bodies do not show them, those of all
+    files."""
+    fits: dict[int, _Fits] = {}
     for some in found:
-        for index, one in some.votes.items():
-            if index not in votes or votes[index].bodies < one.bodies:
-                votes[index] = one
-    prefix = next((one.prefix for one in votes.values() if one.prefix is not None), 2)
-    order = next((one.order for one in votes.values() if one.order is not None), None)
+        for index, one in some.fits.items():
+            fits[index] = fits.get(index, _Fits()).plus(one)
+    total = reduce(_Fits.plus, fits.values(), _Fits())
     out = []
     for index, entry in enumerate(plan.files):
-        vote = votes.get(index, _Vote(0, None, "", None, ""))
-        is_known = options.byte_order is not None or order is not None or index not in votes
-        chosen = options.byte_order or vote.order or order or "little"
-        out.append(Bodies(chosen, is_known, options.prefix or vote.prefix or prefix))
-        if index in votes and options.byte_order is None:
-            evidence = vote.order_evidence + ("" if vote.order else _OF_OTHERS if is_known else _UNKNOWN_ORDER)
-            shown = chosen if is_known else "unknown"
-            plan.detected.append(detected_row("byte_order", shown, evidence, False, entry.path))
-        nonstop = sum(one.nonstop[index] for one in found)
-        if nonstop and options.null_indicators is None:
+        seen, nonstop = fits.get(index, _Fits()), sum(one.nonstop[index] for one in found)
+        own: Order | None = seen.order or ("big" if nonstop else None)
+        order = options.byte_order or own or total.order
+        is_known = order is not None or index not in fits
+        out.append(Bodies(order or "little", is_known, options.prefix or seen.prefix or total.prefix or 2))
+        rows: list[tuple[str, str, str]] = []
+        if index in fits and options.byte_order is None:
+            evidence = f"{seen.bodies} sampled bodies: {seen.little} fit their columns better little-endian, "
+            evidence += f"{seen.big} big-endian." + (_UNKNOWN_ORDER if order is None else "" if own else _OF_OTHERS)
+            if nonstop and seen.order is None:
+                evidence = f"{plural(nonstop, 'record')} from a NonStop, which writes big-endian."
+            rows.append(("byte_order", order or "unknown", evidence))
+        if nonstop:
             evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
-            value = "every column; of a NonStop, none"
-            plan.detected.append(detected_row("null_indicators", value, evidence, False, entry.path))
-        if vote.prefix and options.prefix is None:
-            row = detected_row("unified_prefix", str(vote.prefix), vote.prefix_evidence, False, entry.path)
-            plan.detected.append(row)
-    indicators = None if options.null_indicators is None else "every column" if options.null_indicators else "none"
-    given = {"byte_order": options.byte_order, "null_indicators": indicators, "unified_prefix": options.prefix}
-    for setting, value_ in given.items():
-        if value_ is not None:
-            plan.detected.append(detected_row(setting, str(value_), "given as an option", True))
+            rows.append(("null_indicators", "every column; of a NonStop, none", evidence))
+        if seen.prefix and options.prefix is None:
+            evidence = f"{seen.unified} sampled unified updates: {seen.two} fit their columns better with 2 bytes"
+            rows.append(("unified_prefix", str(seen.prefix), f"{evidence}, {seen.four} with 4."))
+        plan.detected += [detected_row(*row, False, entry.path) for row in rows]
+    for setting, value in {"byte_order": options.byte_order, "unified_prefix": options.prefix}.items():
+        if value is not None:
+            plan.detected.append(detected_row(setting, str(value), "given as an option", True))
     return out
 
 
-def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, list[ZoneOffsetSpan]], options: Options) -> None:
+def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, set[int]], options: Options) -> None:
     """The zone of printed times, by file; a fact if there is none."""
     if options.time_zone is not None:
         plan.detected.append(detected_row("time_zone", options.time_zone, "given as an option", True))
         return
     without = 0
     for index, entry in enumerate(plan.files):
-        offsets = sorted({one.offset for one in shown.get(index, ())})
+        offsets = sorted(shown[index])
         if offsets:
             names = ", ".join(map(offset_name, offsets))
             evidence = f"printed times less those in UTC that header tokens hold: {names}"
             if len(offsets) > 1:
-                evidence += "; a record without header tokens has the zone of the nearest one that has them"
+                evidence += "; a record without header tokens has no time: give its zone with the option time_zone"
             plan.detected.append(detected_row("time_zone", names, evidence, False, entry.path))
         elif any(one.unzoned[index] for one in found):
             without += 1

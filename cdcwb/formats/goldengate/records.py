@@ -32,7 +32,6 @@ from cdcwb.formats.goldengate.layout import (
     RESTART_ABEND,
     RESTART_OK,
     Order,
-    are_before_images,
     io_type_of,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
@@ -43,7 +42,7 @@ from cdcwb.model import Problem
 __all__ = [
     "ALONE", "CLOSES", "FIELD", "FILE_HEADER", "LOGCSN", "MALFORMED", "NOT_COMPLETE", "NO_RECORD", "RECORD", "ROWID",
     "TOKENS_TRUNCATED", "TRANID",
-    "Columns", "Fault", "RecordSettings", "Tokens", "TrailRecords", "check_indicator", "decode", "decoded_texts",
+    "Fault", "RecordSettings", "Tokens", "TrailRecords", "check_indicator", "decode", "decoded_texts",
     "header_numbers", "header_values", "text_of", "token_texts",
 ]  # fmt: skip
 
@@ -61,8 +60,6 @@ TOKENS_TRUNCATED: Final = "token area truncated: {} bytes are missing"
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 _DIGITS: Final = 18  # of a number at most; an RBA has ten
-_COUNTS: Final = ("RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount")
-"""Printed as decimal and hex; of the others the printed character is decoration."""
 _LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
 _FIELD: Final = (
     rf"(?i)^ *(?P<label>{LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{LABEL} *:.*)?$"
@@ -73,40 +70,19 @@ _TIME: Final = (
     r"^(?P<date>\d{4}[/-]\d\d[/-]\d\d)[ T]+(?P<time>\d\d:\d\d:\d\d)"
     r"(?:\.(?P<first>\d{1,3})(?:\.?(?P<then>\d{1,3}))?)?$"
 )
-_LENGTH: Final = r"Len(?:gth)? +(?P<length>\d{1,18}) *(?:\(0?x(?P<hex>[0-9a-fA-F]{1,15})\))?"
-_FRAGMENT: Final = r"(?i)lob +fragment +(?P<number>\d{1,18}) +of +(?P<all>\d{1,18})"
+_FRAGMENT: Final = r"(?i)lob +fragment +\d"
 _NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
 _BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
 _NULL: Final = pa.scalar(None, pa.binary())
-_QUARTER_HOUR_US: Final = 15 * 60 * 10**6
-_ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
 _OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
 _YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
 
 
 class RecordSettings(NamedTuple):
-    """The character set of names, and whether every column has a null indicator, or none (as of a NonStop); None: as
-    the records show it. ``raw``: the files are raw trails, not text."""
+    """The character set of names. ``raw``: the files are raw trails, not text."""
 
     charset: str = "utf-8"
-    null_indicators: bool | None = None
     raw: bool = False
-
-
-class Columns(NamedTuple):
-    """The lines ``Column`` and ``KeyCol`` of records. ``half``: 0 of a key (KeyCol), 1 before, 2 after;
-    ``number``: the index of the column, from 0; ``length``: MISSING if not printed; ``fragment`` [n, 2]: LOB fragment k
-    of m, MISSING for others. The bytes below, with the null indicator, are ``buffer[start:stop]``."""
-
-    record: Ints
-    line: Ints
-    half: Ints
-    number: Ints
-    length: Ints
-    fragment: Ints
-    buffer: Bytes
-    start: Ints
-    stop: Ints
 
 
 class Tokens(NamedTuple):
@@ -151,9 +127,9 @@ class TrailRecords:
       UTC; ``julian``: that of the header token, UTC
     * ``image``: the code of ``A`` or ``B`` of the image line; ``image_trans``: TransInd by the letter at its end;
       ``side``: BeforeAfter of the header, else ``image``
-    * ``total``: length of the header token G
+    * ``total``: length of the header token G; ``lob_column``: the column of a large object whose segment the data is
     * ``body``: the bytes of the data; those of record k are ``body[body_at[k]:body_at[k + 1]]``
-    * ``tokens``, ``user_tokens``, ``columns``, ``definition`` (the lines of a Metadata record), ``trail`` (the trail
+    * ``tokens``, ``user_tokens``, ``definition`` (the lines of a Metadata record), ``trail`` (the trail
       file that a report names): of the records that have them
     * ``faults``: their problems, in the order of records
     * ``gaps``: why bytes of a raw trail are not a record, by the first of them
@@ -176,13 +152,12 @@ class TrailRecords:
         count, self.lines, self.start, self.stop = len(start), lines, start, stop
         self.shape, self.values = np.zeros(count, np.int8), np.full((count, len(HEADER)), MISSING)
         self.length, self.rba, self.name_index, self.moment, self.julian = np.full((5, count), MISSING)
-        self.image, self.image_trans, self.total = np.full((3, count), MISSING)
+        self.image, self.image_trans, self.total, self.lob_column = np.full((4, count), MISSING)
         self.line_time = self.io_time = self.operation = self.name = pa.nulls(count, pa.binary())
         self.transaction = self.transaction_number = self.name
         self.body: Bytes = lines.data[:0]
         self.body_at: Ints = np.zeros(count + 1, np.int64)
-        self.tokens, none = Tokens.of([]), np.zeros(0, np.int64)
-        self.columns = Columns(none, none, none, none, none, none.reshape(0, 2), self.body, none, none)
+        self.tokens = Tokens.of([])
         self.user_tokens: dict[int, list[tuple[str, str]]] = {}
         self.definition: dict[int, str] = {}
         self.trail: dict[int, str] = {}
@@ -244,11 +219,8 @@ class TrailRecords:
         self.tables, self.table = list(number), np.array([*map(number.__getitem__, texts), MISSING])[codes]
         self.csn = token_texts(self, LOGCSN, reading.charset)
         self.xid = pc.coalesce(token_texts(self, TRANID), decoded_texts(self.transaction))
-        if reading.null_indicators is None:
-            named = np.array([*(GUARDIAN.fullmatch(name) is not None for name in self.tables), False])[self.table]
-            self.nonstop = named | (self.column("SyskeyLen") > 0) | as_array(self.transaction.is_valid())
-        else:
-            self.nonstop = np.full(len(io), not reading.null_indicators)
+        named = np.array([*(GUARDIAN.fullmatch(name) is not None for name in self.tables), False])[self.table]
+        self.nonstop = named | (self.column("SyskeyLen") > 0) | as_array(self.transaction.is_valid())
         self._relate_twins(np.flatnonzero(is_record))
         self._relate_fragments(np.flatnonzero(self.member))
 
@@ -402,8 +374,8 @@ def check_indicator(records: TrailRecords, some: Bools) -> None:
 def decode(
     lines: Lines, reading: RecordSettings | None = None, *, is_record: bool = False, heads: bool = False
 ) -> TrailRecords:
-    """The records of some lines. ``is_record``: all of them are one record. ``heads``: without columns, and without the
-    problems of what is printed."""
+    """The records of some lines. ``is_record``: all of them are one record. ``heads``: without the problems of what is
+    printed."""
     return _Decoder(lines, is_record).records(reading or RecordSettings(), heads)
 
 
@@ -419,7 +391,7 @@ class _Decoder:
         out = self.out
         self._lines()
         self._header_block()
-        stated, parts = self._header_tokens()
+        stated = self._header_tokens()
         self._body()
         self._texts()
         lacking = self._shapes()
@@ -429,8 +401,7 @@ class _Decoder:
         header, line = np.split(np.append(moments(coded.dictionary), NOT_A_TIME)[codes], 2)
         out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
         if not heads:
-            self._columns()
-            self._check(header, line, stated, parts, lacking)
+            self._check(header, line, stated, lacking)
         out.faults.sort(key=lambda one: one.record)
         out.relate(reading)
         return out
@@ -474,7 +445,7 @@ class _Decoder:
         return lines.at[lines.begin], lines.at[np.minimum(following, stops)], ~others & (not self.is_record)
 
     def _lines(self) -> None:
-        """The record line, and the lines Name, TDR Index, TRANSID, Trail name and of the image."""
+        """The record line, and the lines Name, TDR Index, TRANSID, Trail name, of the image and of large objects."""
         out, (line, at) = self.out, self.of(Role.RECORD)
         is_long = as_array(pc.greater(pc.fill_null(pc.binary_length(line.columns["rba"]), 0), _DIGITS))
         rba = numbers(pc.if_else(pa.array(is_long), _NULL, line.columns["rba"]))[line.code]
@@ -489,6 +460,10 @@ class _Decoder:
         out.image = self.numbers(at, np.where(image.are("image", b"After"), ord("A"), ord("B")))
         letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
         out.image_trans[at] = np.array(letters, np.int64)[image.code]
+        column, at = self.of(Role.COLUMN)
+        place = column.numbers("index")
+        is_lob = as_array(pc.match_substring_regex(column["rest"], _FRAGMENT)) & (place < 1 << 16)
+        out.lob_column[at[is_lob]] = place[is_lob]
         tmf, at = self.of(Role.TRANSACTION)
         number = pc.if_else(pa.array(tmf.have("number")), tmf["number"], _NULL)
         out.transaction, out.transaction_number = self.texts(at, tmf["id"]), self.texts(at, number)
@@ -503,48 +478,32 @@ class _Decoder:
         found, record = self.of(Role.HEADER)
         codes, code = np.unique(self.lines.code[found.line], return_inverse=True)
         rest = self.lines.distinct.take(pa.array(codes))
-        entries: dict[str, list[tuple[Ints, ...]]] = {}
         while rest.null_count < len(rest):
             columns = pc.extract_regex(rest, _FIELD)
-            for name, rows, *values in _fields_of(columns):
+            for name, rows, numbers_ in _fields_of(columns):
                 place = np.full(len(codes), -1)
                 place[rows] = np.arange(len(rows))
-                mine = np.flatnonzero(place[code] >= 0)
+                mine = np.flatnonzero(place[code] >= 0)[::-1]
                 of = place[code[mine]]
                 if name == "IO Time":
-                    texts = columns.field("value").take(pa.array(rows[of][::-1]))
-                    self.out.io_time = pc.coalesce(self.out.io_time, self.texts(record[mine][::-1], texts))
+                    texts = columns.field("value").take(pa.array(rows[of]))
+                    self.out.io_time = pc.coalesce(self.out.io_time, self.texts(record[mine], texts))
                 else:
-                    entries.setdefault(name, []).append((mine, *(one[of] for one in values)))
+                    self._enter(name, record[mine], numbers_[of])
             rest = pc.if_else(pa.array(printed(columns.field("rest"))), columns.field("rest"), _NULL)
-        for name in HEADER:
-            if name in entries:
-                mine, number, decimal = (np.concatenate(one) for one in zip(*entries[name], strict=True))
-                order = np.argsort(mine, kind="stable")
-                self._enter(name, record[mine[order]], number[order], decimal[order])
 
-    def _enter(self, name: str, record: Ints, values: Ints, decimal: Ints) -> None:
-        """The first number of each record; another one is a problem, also if the decimal and the hex digits of a field
-        are two."""
-        wrong = (decimal != MISSING) & (decimal != values)
-        self.fault(wrong, f"{name} is printed as {{}} and as x{{:02x}}", decimal, values, name=name, record=record)
-        there = values != MISSING
-        record, values = record[there], values[there]
-        column = self.out.column(name)
-        column[record[::-1]] = values[::-1]
-        first = column[record]
-        self.fault(first != values, f"{name} is printed as {{}}, then as {{}}", first, values, name=name, record=record)
+    def _enter(self, name: str, record: Ints, values: Ints) -> None:
+        """The first number of each record, of which the last one is first."""
+        column, found = self.out.column(name), self.numbers(record, values)
+        np.copyto(column, found, where=column == MISSING)
 
-    def _header_tokens(self) -> tuple[dict[str, Ints], dict[str, Ints]]:
-        """The numbers that header tokens state, which fill those that are not printed; and their lengths. MISSING for
-        records without them."""
+    def _header_tokens(self) -> dict[str, Ints]:
+        """The numbers that header tokens state, MISSING for records without them, which fill those that are not
+        printed; and the lengths of records."""
         out, lines, (tokens, record) = self.out, self.lines, self.of(Role.HEADER_TOKEN)
-        number, length = tokens["number"].to_numpy(), tokens.numbers("length")
-        parts = {}
-        for letter in "GHDTUZ":
-            mine = number == ord(letter)
-            parts[letter] = self.numbers(record[mine][::-1], length[mine][::-1])
-        out.total = parts["G"]
+        number = tokens["number"].to_numpy()
+        is_g = number == ord("G")
+        out.total = self.numbers(record[is_g][::-1], tokens.numbers("length")[is_g][::-1])
         owner = lines.owners(Role.HEADER_TOKEN)
         is_h = np.isin(owner, tokens.line[number == ord("H")])
         ghdr, at = lines.bytes_of(np.where(is_h, lines.record, -1), self.count, Role.HEADER_TOKEN_HEX)
@@ -557,7 +516,7 @@ class _Decoder:
             column = out.column(name)
             fills = (column == MISSING) & ~(has_index & (name == "AuditRBA"))
             column[fills] = stated[name][fills]
-        return stated, parts
+        return stated
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -600,36 +559,6 @@ class _Decoder:
         for record, text in zip(lines.record[rows].tolist(), lines.texts(rows).to_pylist(), strict=True):
             found.setdefault(record, []).append(text)
         self.out.definition = {record: text_of(b"\n".join(texts)) for record, texts in found.items()}
-
-    def _columns(self) -> None:
-        """The lines of columns, and the bytes below them."""
-        out, lines, (found, record) = self.out, self.lines, self.of(Role.COLUMN)
-        sizes, pieces = (found.extracted("rest", one) for one in (_LENGTH, _FRAGMENT))
-        index, length = found.numbers("index"), sizes.numbers("length")
-        fragment = np.stack([pieces.numbers(name) for name in ("number", "all")], axis=1)
-        data, at = lines.bytes_of(lines.owners(Role.COLUMN), len(lines.role), Role.COLUMN_HEX)
-        start, stop = at[found.line], at[found.line + 1]
-        too_large = (index >= 1 << 16) | (length >= 1 << 16) | ((length < 0) & (fragment[:, 0] < 0))
-        for values, digits, what in (
-            (index, found.numbers("index_hex", True), "Column"),
-            (length, sizes.numbers("hex", True), "length of column {0}"),
-        ):
-            wrong = (digits != MISSING) & (digits != values)
-            said = f"{what} is printed as {{1}} and as x{{2:04x}}"
-            self.fault(wrong, said, index, values, digits, record=record)
-            values[wrong] = digits[wrong]
-        said = "Column {}: expected a number and a length below 65536"
-        self.fault(too_large & (stop > start), said, index, record=record)
-        half_line, _ = self.of(Role.HALF)
-        named = np.full(len(lines.role), -1)
-        named[half_line.line[half_line.are("half", b"Before")]] = 1
-        named[half_line.line[half_line.are("half", b"After")]] = 2
-        owner = lines.nearest(named >= 0)[found.line]
-        before = are_before_images(out.io_types()[record], out.side[record])
-        half = np.where(owner >= 0, named[owner], np.where(before, 1, 2))
-        half[found.are("kind", b"KeyCol")] = 0
-        stop = np.where(too_large, start, stop)
-        out.columns = Columns(record, found.line, half, index, length, fragment, data, start, stop)
 
     def _shapes(self) -> Bools:
         """The shapes of records; returns which fields of a complete header block each lacks: _BLOCK, and AuditRBA."""
@@ -685,12 +614,11 @@ class _Decoder:
         called = {one: text_of(name[one].as_py()) or f"x{number[one]:02x}" for one in wrong}
         said = "token {} truncated: have {} of {} bytes"
         self.fault(have < length, said, called, have, length, record=record, code=Problem.TRUNCATED)
-        self.fault(have > length, "token {} has length {}, {} bytes are shown", called, length, have, record=record)
         return Tokens(record, number, name, slices(data, start, stop))
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
-    def _check(self, header: Ints, line: Ints, stated: dict[str, Ints], parts: dict[str, Ints], lacking: Bools) -> None:
+    def _check(self, header: Ints, line: Ints, stated: dict[str, Ints], lacking: Bools) -> None:
         """The problems of records that are not malformed: header, times, header token, data."""
         out, good = self.out, self.out.shape <= FILE_HEADER
         is_named = as_array(out.operation.is_valid())
@@ -720,17 +648,6 @@ class _Decoder:
             value = out.column(name)
             there = np.where((name == "AuditPos") & (value & 0xFFFFFFFF == there), value, there)
             self.differ(value, there, f"{name} is printed as {{}}, the header token has {{}}", good, name)
-        shown = np.where(as_array(out.io_time.is_valid()), header, line)
-        zone = shown - out.julian
-        wrong = good & (out.julian != MISSING) & (shown != NOT_A_TIME)
-        wrong &= (zone % _QUARTER_HOUR_US != 0) | (np.abs(zone) > _ZONES_US)
-        said = "the printed time {} is {:.6f} s after that of the header token, not the offset of any zone"
-        self.fault(wrong, said, pc.coalesce(out.io_time, out.line_time), zone / 10**6)
-        there = good & (parts["G"] != MISSING) & (parts["H"] != MISSING)
-        inner = 8 + np.sum([np.where(parts[one] != MISSING, parts[one] + 4, 0) for one in "HDTU"], axis=0)
-        self.differ(parts["G"], inner, "header token G has length {}, its parts make {}", there)
-        self.differ(parts["Z"], parts["G"], "record trailer Z has length {}, header token G {}", there)
-        self.differ(out.length, np.maximum(parts["D"], 0), "Len is {}, header token D has length {}", there)
         self._check_data(good)
         unreadable = [row for row, text in out.definition.items() if "\ufffd" in text]
         for what, rows in (("Name", _undecodable(out.name)), ("definition", unreadable)):
@@ -738,30 +655,14 @@ class _Decoder:
 
     def _check_data(self, good: Bools) -> None:
         """Data that are shown only in part, or longer than they should be."""
-        out, columns = self.out, self.out.columns
+        out = self.out
         length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
         have = np.diff(out.body_at)
         asked = good & (length != MISSING) & (out.column("IOType") != METADATA) & ~_are(out.operation, b"Metadata")
         asked[list(out.definition)] = False
         self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
         short = asked & (have < length)
-        if not short.any():
-            return
-        size = columns.stop - columns.start
-
-        def sums(weights: Any) -> Ints:
-            return np.bincount(columns.record, weights=weights, minlength=self.count).astype(np.int64)
-
-        number, of_before, of_key = sums(None), sums(columns.half != 2), sums(columns.half == 0)
-        prefix = length - sums(columns.length + 4) - np.maximum(out.column("SyskeyLen"), 0)
-        two = ((of_before > 0) & (of_before < number)) | (of_key > 0)
-        by_columns = (have == 0) & (number > 0) & (sums((size > 0) & (size == columns.length)) == number)
-        by_columns &= (prefix == 0) | (two & np.isin(prefix, (2, 4)))
-        short &= ~(by_columns & (out.shape == RECORD))
         self.fault(short, "body truncated: have {} of {} bytes", have, length, code=Problem.TRUNCATED)
-        wrong = short[columns.record] & (size > 0) & (size < columns.length)
-        said, values = "column {} truncated: have {} of {} bytes", (columns.number, size, columns.length)
-        self.fault(wrong, said, *values, code=Problem.TRUNCATED, record=columns.record)
 
 
 def _are(texts: pa.Array, word: bytes) -> Bools:
@@ -769,27 +670,26 @@ def _are(texts: pa.Array, word: bytes) -> Bools:
     return as_array(pc.fill_null(pc.equal(texts, word), False))
 
 
-def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints, Ints]]:
-    """The first fields of lines of the header block: name, the lines, their numbers, and of counts the decimal ones."""
+def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints]]:
+    """The first fields of lines of the header block: name, the lines, and their numbers. Where hex digits are printed,
+    they are the number."""
     label = pc.replace_substring_regex(pc.ascii_lower(columns.field("label").cast(pa.string())), " +", " ")
     code = pc.fill_null(pc.index_in(label, pa.array([one.lower() for one in LABELS])), -1).to_numpy()
     values, digits = columns.field("value"), numbers(columns.field("hex"), True)
     decimal = numbers(pc.extract_regex(values, r"^(?P<n>\d{1,18})(?:$| )").field("n"))
     for at in np.unique(code[code >= 0]).tolist():
         name, rows = LABELS[at], np.flatnonzero(code == at)
-        number, none = digits[rows], np.full(len(rows), MISSING)
         if name == "DDR/TDR index":
             both = pc.extract_regex(values.take(pa.array(rows)), r"^\( *(?P<DDR>\d{1,9}) *, *(?P<TDR>\d{1,9}) *\)")
-            yield from ((f"{one} index", rows, numbers(both.field(one)), none) for one in ("DDR", "TDR"))
+            yield from ((f"{one} index", rows, numbers(both.field(one))) for one in ("DDR", "TDR"))
         elif name in _LETTERS:
             heads = [_letter(name, one[:1]) for one in values.take(pa.array(rows)).to_pylist()]
-            yield name, rows, np.where(number == MISSING, np.array(heads, np.int64), number), none
+            yield name, rows, np.where(digits[rows] == MISSING, np.array(heads, np.int64), digits[rows])
         elif name == "IO Time":
             rows = rows[printed(values)[rows]]
-            yield name, rows, rows, rows
+            yield name, rows, rows
         else:
-            plain = decimal[rows]
-            yield name, rows, np.where(number == MISSING, plain, number), plain if name in _COUNTS else none
+            yield name, rows, np.where(digits == MISSING, decimal, digits)[rows]
 
 
 def _letter(name: str, printed_: bytes) -> int:

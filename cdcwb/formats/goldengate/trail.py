@@ -55,6 +55,9 @@ _HEAD: Final = 4  # id, info, length of a token
 _LEAST: Final = 2 * _HEAD
 _MOST: Final = 1 << 16  # a record is shorter
 _REPAIR: Final = 3
+_NOT_FILLED: Final = (
+    f"expected a header token H of at least {GHDR_FIXED} bytes and tokens that fill the record to its Z"
+)
 
 
 class _Frames(NamedTuple):
@@ -142,52 +145,28 @@ def _walk(data: Bytes, size: int, begins: Ints, is_end: bool) -> tuple[_Frames, 
             is_big, at = bool(found.is_big[row]), ends[row]
             reach.append(at)
         elif there:
-            gaps[at] = _overrun(data, found, row)
+            gaps[at] = UnparsedReason(Problem.MALFORMED, _NOT_FILLED)
             at = ends[row]
         else:
             stop = edges[bisect_right(edges, at)]
             then = min(good[bisect_left(good, at)], stop)
             if not is_end and then >= size:
                 break
-            gaps[at] = _wrong(data[at:stop], is_big and not is_first, is_first)
+            gaps[at] = _reason(data[at:stop], is_big and not is_first)
             at = then
     return found.of(np.array(rows, np.int64)), np.array(reach, np.int64), gaps
 
 
-def _overrun(data: Bytes, found: _Frames, row: int) -> UnparsedReason:
-    """Why the tokens of a record do not fill it."""
-    start, cut, end = int(found.start[row]), int(found.cut[row]), int(found.start[row] + found.size[row]) - _HEAD
-    header = int(found.span[_H, row, 1] - found.span[_H, row, 0])
-    if cut == end or (cut < end and start + _HEAD == cut):
-        sentence = f"expected a header token H of at least {GHDR_FIXED} bytes, found {header}"
-    elif cut > end:
-        found_at = f"found the end of one at {cut - start}"
-        sentence = f"expected tokens that end at byte {end - start} of the record, {found_at}"
-    else:
-        sentence = f"expected a token H, D, T, U or Z at byte {cut - start} of the record, found x{data[cut]:02x}"
-    return UnparsedReason(Problem.MALFORMED, sentence)
-
-
-def _wrong(data: Bytes, is_big: bool, is_first: bool) -> UnparsedReason:
+def _reason(data: Bytes, is_big: bool) -> UnparsedReason:
     """Why no record begins with these bytes, the rest of a file."""
-    size, code = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little"), Problem.MALFORMED
-    if data[0] != _G and not (is_first and data[0] == _F):
-        joined = "; files that were joined have to be given one by one" if data[0] == _F else ""
-        sentence = f"expected a record, which begins with x47 (G), found x{data[0]:02x}{joined}"
-    elif len(data) < _LEAST:
-        code, sentence = Problem.TRUNCATED, f"expected a record of at least {_LEAST} bytes, found {len(data)}"
-    elif size < _LEAST:
-        sentence = f"expected a record of at least {_LEAST} bytes, found a length of {size}"
-    elif size > len(data):
-        code, sentence = (
-            Problem.TRUNCATED,
-            f"expected a record of {size} bytes, found {len(data)} to the end of the file",
-        )
-    else:
-        found = data[size - _HEAD : size].tobytes().hex(" ")
-        place = f"with the length {size} at byte {size - _HEAD} of the record"
-        sentence = f"expected the trailer Z (x5a) {place}, found {found}"
-    return UnparsedReason(code, sentence)
+    size = int.from_bytes(data[2:4].tobytes(), "big" if is_big else "little")
+    if data[0] == _G and max(size, _LEAST) > len(data):
+        sentence = f"expected a record of {max(size, _LEAST)} bytes, found {len(data)} to the end of the file"
+        return UnparsedReason(Problem.TRUNCATED, sentence)
+    joined = "; files that were joined have to be given one by one" if data[0] == _F else ""
+    found = data[:_LEAST].tobytes().hex(" ")
+    sentence = f"expected a record: G, its length, the tokens that fill it, and Z with the length again; found {found}"
+    return UnparsedReason(Problem.MALFORMED, sentence + joined)
 
 
 def read_frames(stream: Stream, at: int, size: int, reading: RecordSettings) -> tuple[TrailRecords, bool]:

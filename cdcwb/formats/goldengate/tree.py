@@ -315,16 +315,10 @@ class Tree:
         return self.text.field(name, self.span(some[0])[0], self.span(solid[-1])[1], value, meaning, problem, of)
 
     def printed_column(self, block: list[int], data: PrintedBytes) -> Field:
-        """A column that is printed by itself."""
-        columns = self.records.columns
-        at = int(np.flatnonzero(columns.line == block[0])[0])
-        index, length = int(columns.number[at]), int(columns.length[at])
-        parts, value, _, problem = self.column(data, 0, len(data), index) if len(data) else ([], None, "", None)
-        half = ("key", "before", "after")[columns.half[at]]
-        meaning = f"{half} image, {length} bytes" if length >= 0 else f"{half} image"
-        if columns.fragment[at, 0] != MISSING:
-            meaning = "segment {} of {} of a large object".format(*columns.fragment[at])
-        problem = Problem.TRUNCATED if 0 < len(data) < length else problem
+        """A column that is printed by itself, next to the data."""
+        form = matched(self.lines, block[0])
+        index = int(form["index"]) if form else 0
+        parts, value, meaning, problem = self.column(data, 0, len(data), index) if len(data) else ([], None, "", None)
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
         return self.block(self.column_name(index), block, value, meaning, problem, children)
 

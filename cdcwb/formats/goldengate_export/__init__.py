@@ -24,18 +24,15 @@ from cdcwb.formats.dissector import (
     TableRequest,
     Wanted,
     detected_row,
-    problem_row,
 )  # fmt: skip
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate.contents import typed_rows, wanted_for
-from cdcwb.formats.goldengate.definitions import full_name, read_definitions
-from cdcwb.formats.goldengate_export.events import decode, event_of, note, objects_of, record_of, times_of
+from cdcwb.formats.goldengate_export.events import decode, event_of, note, record_of, times_of
 from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
 from cdcwb.formats.json_messages import JsonMessages
-from cdcwb.formats.json_values import MARK, CutOff
-from cdcwb.formats.messages.connect import is_json
+from cdcwb.formats.json_values import CutOff
 from cdcwb.formats.messages.format import ENOUGH, Batches, MessagePlan, Options, first_messages
 from cdcwb.formats.moments import Zone, parse_zone
 from cdcwb.formats.requests import request_schema, select
@@ -47,6 +44,8 @@ __all__ = ["GoldenGateExport"]
 _HEAD: Final = 1 << 16
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
 _FIELDS: Final = (b'"op_type"', b'"table"')
+_JOINED: Final = re.compile(rb"\}\s*\{")
+_ONE_EACH: Final = "several objects in a message are not read: set the handler's mode to op, which writes one"
 _NO_ZONE: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
 
 
@@ -74,7 +73,6 @@ class GoldenGateExport(JsonMessages):
     plan_type: ClassVar[Any] = Plan
     own_options: Mapping[str, str] = {
         "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",
-        "definitions": "DEFGEN file with the definitions of tables that the capture does not have",
     }
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
@@ -85,10 +83,6 @@ class GoldenGateExport(JsonMessages):
         if "time_zone" in checked.given:
             parse_zone(checked.given["time_zone"])
         return checked
-
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """See :meth:`parse_options`; the files of definitions have to be there."""
-        _definitions(self.parse_options(options))
 
     # --- files
 
@@ -102,14 +96,6 @@ class GoldenGateExport(JsonMessages):
                 settings = {"encoding": declared[1].decode("ascii")} if declared else {}
                 made = Container(path, "xml", "byte", source.size, settings=settings, evidence=evidence)
                 return replace(made, compression=source.compression, problem=source.problem)
-        if options.get("container", "auto") != "auto":
-            return detect.probe(path, options, limit)
-        joined = [line for line in head.split(b"\n")[:-1] if len(objects_of(line[line.find(b"{") :])) > 1]
-        if joined and not is_json(head.removeprefix(MARK)):
-            return detect.probe(path, {**options, "container": "lines"}, limit)
-        if joined:
-            found = detect.probe(path, {**options, "container": "lines", "encoding": "text"}, limit)
-            return replace(found, settings={"encoding": "text"}, evidence="lines of consecutive JSON objects")
         return detect.probe(path, options, limit)
 
     def beginning(self, path: str, given: Mapping[str, Any]) -> tuple[Container, Messages | None]:
@@ -120,30 +106,17 @@ class GoldenGateExport(JsonMessages):
     def count(self, messages: Messages, schema: str | None, options: Mapping[str, Any]) -> tuple[int, int, bool]:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.count`. The begin of a message counts."""
         values = [value for value in messages.value.to_pylist() if value is not None]
-        return sum(self._is_message(value) for value in values), len(values), True
-
-    def _is_message(self, value: bytes) -> bool:
-        body = self.bodies(value, [])[0][0]
-        if isinstance(body, CutOff):
-            return any(name in value for name in _FIELDS)
-        try:
-            return bool(isinstance(body, dict) and record_of(body))
-        except ValueError:
-            return False
+        return sum(map(_is_message, values)), len(values), True
 
     # --- messages
 
     def bodies(self, value: bytes, remarks: list[str]) -> tuple[list[Any], list[int]]:
-        """See :meth:`JsonMessages.bodies`: several objects that a message joins are an event each."""
+        """See :meth:`JsonMessages.bodies`."""
         try:
             return [decode(value, remarks)], [len(value)]
         except ValueError as reason:
-            starts = objects_of(value)
-            if len(starts) < 2:
-                return [reason], [len(value)]
-            ends = [*starts[1:], len(value)]
-            parts = [value[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
-            return [self.bodies(part, remarks)[0][0] for part in parts], ends
+            is_joined = not isinstance(reason, CutOff) and _JOINED.search(value)
+            return [ValueError(f"{reason}; {_ONE_EACH}") if is_joined else reason], [len(value)]
 
     def event(self, body: Mapping[str, Any], options: Mapping[str, str]) -> Mapping[str, Any]:
         """See :meth:`JsonMessages.event`."""
@@ -210,12 +183,12 @@ class GoldenGateExport(JsonMessages):
 
     def conclude(self, plan: Plan, results: Iterable[FirstPass], options: Options) -> None:
         """Adds versions, facts and what was detected about times."""
-        found, definitions = FirstPass(), _definitions(options)
+        found = FirstPass()
         for one in results:
             found.merge(one)
         if plan.name is not None and options.mode == "FAILFAST" and found.malformed is not None:
             raise MalformedRecordError(found.malformed, path=plan.name)
-        plan.versions = versions_from(definitions, found)
+        plan.versions = versions_from(found)
         plan.facts |= {"records": found.records, "table_versions": len(plan.versions)}
         if "time_zone" in plan.given:
             plan.detected.append(detected_row("time_zone", plan.given["time_zone"], "given as an option", True))
@@ -223,14 +196,6 @@ class GoldenGateExport(JsonMessages):
             scopes = [path or "capture" for path in found.unzoned]
             plan.detected += [detected_row("time_zone", "unknown", _NO_ZONE, False, scope) for scope in scopes]
             plan.facts["changed_at"] = f"null in {plural(len(scopes), 'file')}: {_NO_ZONE}"
-        plan.notes += [
-            problem_row(code, sentence, table=full_name(one.schema, one.table))
-            for one in definitions
-            for code, sentence in one.problems
-        ]
-        if number := sum(one.origin != "inferred" for one in plan.versions):
-            evidence = f"{plural(number, 'table version')} of the option definitions"
-            plan.detected.append(detected_row("definitions", "known", evidence, True))
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """See :meth:`cdcwb.formats.dissector.Format.table_versions`."""
@@ -273,7 +238,12 @@ class GoldenGateExport(JsonMessages):
         return Inspection(path, row["offset"], row["length"], record, tree, row, "")
 
 
-def _definitions(options: Options) -> list[Any]:
-    """The definitions of DEFGEN files. Raises OptionError if there are none."""
-    paths = options.given.get("definitions")
-    return read_definitions(tuple(paths.split("\n")) if paths else ())
+def _is_message(value: bytes) -> bool:
+    """Whether a value is a message of GoldenGate's, or the begin of one."""
+    try:
+        body = decode(value, [])
+        return bool(isinstance(body, dict) and record_of(body))
+    except CutOff:
+        return any(name in value for name in _FIELDS)
+    except ValueError:
+        return False

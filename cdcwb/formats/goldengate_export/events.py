@@ -1,12 +1,9 @@
 """Messages, XML elements, and the events that they become (docs/formats/goldengate.md §8). The fields of a message have
 roles by their names; a record is what a message or an element has, and becomes an event in one way. Kafka Connect may
-have wrapped a message; the columns of an image may be fields of it (``before.ID``); and a handler in transaction mode
-joins several objects to one message."""
+have wrapped a message, and the columns of an image may be fields of it (``before.ID``)."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -26,13 +23,13 @@ from cdcwb.formats.goldengate_export.layout import (
     token_role,
 )  # fmt: skip
 from cdcwb.formats.inferred import inferred_version
-from cdcwb.formats.json_values import MARK, parse_json, without_trailing_commas
+from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
 
-__all__ = ["Event", "ExportRecord", "RecordTimes", "decode", "event_of", "note", "objects_of", "record_of", "times_of"]
+__all__ = ["Event", "ExportRecord", "RecordTimes", "decode", "event_of", "note", "record_of", "times_of"]
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`; a missing column is null. Further ``time`` (printed), ``keys`` (of the table),
@@ -86,27 +83,6 @@ def decode(value: bytes, remarks: list[str]) -> Any:
         else:
             nested[name] = one
     return nested
-
-
-_DECODER: Final = json.JSONDecoder()
-_BLANK: Final = re.compile(r"[ \t\r\n]*+")
-
-
-def objects_of(value: bytes) -> list[int]:
-    """The offsets of the objects of a value; the last one may be truncated. Empty for another value."""
-    _, mended = without_trailing_commas(value)
-    text = mended.removeprefix(MARK).decode("latin-1")  # one character a byte, so that offsets are those of the bytes
-    mark = len(value) - len(text)
-    starts: list[int] = []
-    at = _BLANK.match(text, 0).end()  # type: ignore[union-attr]
-    while text.startswith("{", at):
-        starts.append(mark + at)
-        try:
-            _, at = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return starts
-        at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
-    return starts if at == len(text) else []
 
 
 # --- records of messages ----------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""The tables of an export: what a first pass finds in events, and versions from that or from DEFGEN files
+"""The tables of an export: what a first pass finds in events, and versions from that
 (docs/formats/goldengate.md §8)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -12,8 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.contents import arrow_type
-from cdcwb.formats.goldengate.definitions import Definition, full_name
+from cdcwb.formats.goldengate.definitions import full_name
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.messages.format import TableColumn, TableVersion
@@ -128,20 +127,9 @@ class Version(TableVersion):
     types: dict[str, pa.DataType] = field(default_factory=dict)
 
 
-def versions_from(definitions: Iterable[Definition], found: FirstPass) -> list[Version]:
-    """The versions of the tables in DEFGEN files, and of others from the columns and the values of their records.
-    Different definitions of one table are numbered; events have the first one."""
-    made: dict[str, Version] = {}
-    defined: dict[str, list[Definition]] = {}
-    for one in definitions:
-        label = full_name(one.schema, one.table)
-        others = defined.setdefault(label, [])
-        if not any(map(one.same_columns, others)):
-            others.append(one)
-            columns = [TableColumn(**row) for row in one.to_columns()]
-            types = {name: arrow_type(column) for name, column in zip(one.names, one.columns, strict=True)}
-            name = f"{label}@{len(others)}"
-            made[name] = Version(name, one.schema, one.table, columns, "side file", one.text, types=types)
+def versions_from(found: FirstPass) -> list[Version]:
+    """The versions of tables, from the columns and the values of their records."""
+    made: list[Version] = []
     for (schema, table), facts in found.columns.items():
         keys = {name: at for at, name in enumerate(found.keys.get((schema, table), ()), 1)}
         columns = [
@@ -150,8 +138,8 @@ def versions_from(definitions: Iterable[Definition], found: FirstPass) -> list[V
         ]
         types = {name: one.arrow_type for name, one in facts.items()}
         name = f"{full_name(schema, table)}@1"
-        made.setdefault(name, Version(name, schema, table, columns, "inferred", types=types))
-    return list(made.values())
+        made.append(Version(name, schema, table, columns, "inferred", types=types))
+    return made
 
 
 def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:

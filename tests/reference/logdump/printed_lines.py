@@ -38,7 +38,6 @@ __all__ = [
     "TRAIL",
     "TRANSACTION",
     "USER_TOKENS",
-    "FieldValue",
     "HeaderPair",
     "TokenLine",
     "candidate",
@@ -117,13 +116,6 @@ class HeaderPair(NamedTuple):
     at: int
     start: int
     stop: int
-
-
-class FieldValue(NamedTuple):
-    """A header value as printed: the number that counts (None: none), and the decimal that the hex contradicts."""
-
-    number: int | None
-    contradicted: int | None = None
 
 
 class TokenLine(NamedTuple):
@@ -210,24 +202,17 @@ def header_pairs(line: bytes) -> list[HeaderPair]:
     ]
 
 
-def read_value(name: str, printed: bytes) -> FieldValue:
+def read_value(name: str, printed: bytes) -> int | None:
     """The number of a header value: its hex where there is one; else the code of a character, or the decimal."""
     in_hex = _WITH_HEX.search(printed)
     decimal = None if name in CHARACTERS else _DECIMAL.match(printed)
     if in_hex is not None:
-        number = int(in_hex[1], 16)
-        if decimal is not None and int(decimal[1]) != number and name in _COUNTS:
-            return FieldValue(number, int(decimal[1]))
-        return FieldValue(number)
+        return int(in_hex[1], 16)
     if decimal is not None:
-        return FieldValue(int(decimal[1]))
+        return int(decimal[1])
     if name in CHARACTERS and printed[:1] not in (b"", b".", b"("):
-        return FieldValue({b"Y": 1, b"N": 0}.get(printed[:1]) if name == "Continued" else printed[0])
-    return FieldValue(None)
-
-
-_COUNTS: Final = frozenset({"RecLength", "IOType", "OrigNode", "SyskeyLen", "RecCount"})
-"""Fields that are printed as decimal number and hex; of the others the printed character is decoration."""
+        return {b"Y": 1, b"N": 0}.get(printed[:1]) if name == "Continued" else printed[0]
+    return None
 
 
 def token_line(line: bytes) -> TokenLine | None:

@@ -5,15 +5,14 @@ What tokens hold, and what contradicts itself, is told by the code under test, w
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
 
 from cdcwb.formats.goldengate.contents import TrailToken, user_pairs, walk_tokens
-from cdcwb.formats.goldengate.layout import HALVES, HEADER_TOKENS, IMAGE_LETTERS, MISSING, NOT_A_TIME
+from cdcwb.formats.goldengate.layout import HEADER_TOKENS, IMAGE_LETTERS, MISSING, NOT_A_TIME
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 from tests.reference.logdump import printed_lines as lines
-from tests.reference.logdump.printed_record import Printed, PrintedColumn, Shape, check, lacking
+from tests.reference.logdump.printed_record import Printed, Shape, check, lacking
 
 __all__ = ["Reading", "Role"]
 
@@ -60,11 +59,9 @@ class Reading:
         self.user = bytearray()
         self.groups: list[tuple[lines.TokenLine, bytearray, list[tuple[lines.TokenLine, bytearray]]]] = []
         self.tokens: list[tuple[lines.TokenLine, bytearray, bool]] = []
-        self.columns: list[tuple[PrintedColumn, bytearray]] = []
         self.text: list[bytes] | None = None
         self.text_open = False
         self.stars = 0
-        self.half: str | None = None
         self.behind = False
         self.in_user = False
         self.hex_before = False
@@ -136,7 +133,7 @@ class Reading:
         return Role.HEADER
 
     def _header_value(self, name: str, printed: bytes) -> None:
-        values, problems = self.result.values, self.result.problems
+        values = self.result.values
         if name == "IO Time":
             text = lines.text_of(printed) or None
             if self.result.io_time is None:
@@ -148,13 +145,9 @@ class Reading:
                 values.setdefault("DDR index", int(found[1]))
                 values.setdefault("TDR index", int(found[2]))
             return
-        number, decimal = lines.read_value(name, printed)
-        if number is None:
-            return
-        if decimal is not None:
-            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {decimal} and as x{number:02x}"))
-        if values.setdefault(name, number) != number:
-            problems.append((Problem.HEADER_VALUE, f"{name} is printed as {values[name]}, then as {number}"))
+        number = lines.read_value(name, printed)
+        if number is not None:
+            values.setdefault(name, number)
 
     def _token_line(self, line: bytes) -> Role:
         token = lines.token_line(line)
@@ -223,37 +216,14 @@ class Reading:
         return role
 
     def _column_line(self, line: bytes) -> Role:
-        half = lines.HALF.match(line)
-        if half is not None:
-            self.half = half[1].decode().lower()
-        if half is not None or lines.KEY_LENGTH.match(line):
+        if lines.HALF.match(line) or lines.KEY_LENGTH.match(line):
             self._expect(None, Role.UNKNOWN)
             return Role.HALF
-        found = lines.COLUMN.match(line)
-        if found is None:
+        if lines.COLUMN.match(line) is None:
             return Role.UNKNOWN
-        index = self._decimal_or_hex("Column", found[2], found[3])
-        length, fragment = lines.LENGTH.search(found[4]), lines.FRAGMENT.search(found[4])
-        column = PrintedColumn(
-            "key" if found[1] == b"KeyCol" else self.half or "",
-            index,
-            MISSING if length is None else self._decimal_or_hex(f"length of column {index}", length[1], length[2]),
-            None,
-            None if fragment is None else (_number(fragment[1]), _number(fragment[2])),
-        )
-        value = bytearray()
-        self.columns.append((column, value))
         self.behind = True
-        self._expect(value, Role.COLUMN_HEX)
+        self._expect(bytearray(), Role.COLUMN_HEX)
         return Role.COLUMN
-
-    def _decimal_or_hex(self, what: str, decimal: bytes, in_hex: bytes | None) -> int:
-        number = _number(decimal)
-        if in_hex is None or int(in_hex, 16) == number:
-            return number
-        told = f"{what} is printed as {number} and as x{int(in_hex, 16):04x}"
-        self.result.problems.append((Problem.HEADER_VALUE, told))
-        return int(in_hex, 16)
 
     def _section_line(self, line: bytes) -> Role:
         group = lines.GROUP.match(line)
@@ -286,18 +256,6 @@ class Reading:
             if name != "AuditRBA" or "TDR index" not in result.values:
                 result.values.setdefault(name, value)
         result.body = bytes(self.body) or self._group_bytes() or None
-        is_before = result.io_type == 3 or (result.io_type in HALVES and result.side == ord("B"))
-        half = "before" if is_before else "after"
-        for column, value in self.columns:
-            is_missing = column.length == MISSING and column.fragment is None
-            if value and (is_missing or max(column.index, column.length) > 65535):
-                sentence = f"Column {column.index}: expected a number and a length below 65536"
-                result.problems.append((Problem.HEADER_VALUE, sentence))
-                value.clear()
-        result.columns = [
-            replace(column, half=column.half or half, data=bytes(value) if value else None)
-            for column, value in self.columns
-        ]
         if self.text is not None:
             result.text = lines.text_of(b"\n".join(self.text))
         result.shape = self._shape()
@@ -346,9 +304,6 @@ class Reading:
             if len(value) < line.length:
                 sentence = f"token {name} truncated: have {len(value)} of {line.length} bytes"
                 result.problems.append((Problem.TRUNCATED, sentence))
-            elif len(value) > line.length:
-                sentence = f"token {name} has length {line.length}, {len(value)} bytes are shown"
-                result.problems.append((Problem.HEADER_VALUE, sentence))
             if not in_user:
                 result.tokens.append(TrailToken(line.id, line.name, line.info, line.length, value))
             elif b"\0" in value.rstrip(b"\0") or line.name is None:

@@ -12,7 +12,7 @@ from cdcwb.formats.goldengate.layout import HEADER, IO_TYPES, MISSING, NOT_A_TIM
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
 
-__all__ = ["Printed", "PrintedColumn", "Shape", "check", "lacking"]
+__all__ = ["Printed", "Shape", "check", "lacking"]
 
 Problems = Iterator[tuple[Problem, str]]
 
@@ -24,17 +24,6 @@ class Shape(IntEnum):
     FILE_HEADER = 1
     MALFORMED = 2
     FILLER = 3
-
-
-@dataclass(slots=True)
-class PrintedColumn:
-    """A ``Column`` or ``KeyCol`` line and the hex below it, with the null indicator; None if none is printed."""
-
-    half: str
-    index: int
-    length: int
-    data: bytes | None
-    fragment: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -61,7 +50,6 @@ class Printed:
     ghdr: bytes = b""
     parts: dict[str, int] = field(default_factory=dict)
     body: bytes | None = None
-    columns: list[PrintedColumn] = field(default_factory=list)
     tokens: list[TrailToken] = field(default_factory=list)
     user_tokens: list[tuple[str, str]] = field(default_factory=list)
     text: str | None = None
@@ -85,9 +73,6 @@ class Printed:
 BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
 """The labels of a complete header block, except AuditRBA and the indexes of definitions."""
 
-_QUARTER_HOUR_US: Final = 15 * 60 * 10**6
-_ZONES_US: Final = 15 * 3600 * 10**6  # no zone is further from UTC than this
-
 
 def lacking(printed: Printed) -> list[str]:
     """The fields that its header block should have and has not."""
@@ -104,8 +89,6 @@ def check(printed: Printed) -> Problems:
     yield from _times(printed)
     if printed.ghdr:
         yield from _ghdr(printed)
-    if printed.parts:
-        yield from _parts(printed)
     yield from _body(printed)
 
 
@@ -150,37 +133,11 @@ def _times(printed: Printed) -> Problems:
 
 
 def _ghdr(printed: Printed) -> Problems:
-    _, utc, told = header_values(printed.ghdr)
+    _, _, told = header_values(printed.ghdr)
     for name, value in told.items():
         there = printed.values.get(name, value)
         if there != value and not (name == "AuditPos" and there & 0xFFFFFFFF == value):
             yield (Problem.HEADER_VALUE, f"{name} is printed as {there}, the header token has {value}")
-    text = printed.io_time if printed.io_time is not None else printed.line_time
-    shown = printed.line_moment if printed.io_time is None else printed.header_moment
-    if utc == MISSING or shown == NOT_A_TIME:
-        return
-    zone = shown - utc
-    if zone % _QUARTER_HOUR_US or abs(zone) > _ZONES_US:
-        seconds = zone / 10**6
-        yield (
-            Problem.HEADER_VALUE,
-            f"the printed time {text} is {seconds:.6f} s after that of the header token, not the offset of any zone",
-        )
-
-
-def _parts(printed: Printed) -> Problems:
-    parts = printed.parts
-    whole, trailer = parts.get("G"), parts.get("Z")
-    if whole is None or "H" not in parts:
-        return
-    inner = sum(4 + parts[letter] for letter in "HDTU" if letter in parts)
-    if whole != inner + 8:
-        yield Problem.HEADER_VALUE, f"header token G has length {whole}, its parts make {inner + 8}"
-    if trailer is not None and trailer != whole:
-        yield Problem.HEADER_VALUE, f"record trailer Z has length {trailer}, header token G {whole}"
-    data = parts.get("D", 0)
-    if printed.length != MISSING and data != printed.length:
-        yield Problem.HEADER_VALUE, f"Len is {printed.length}, header token D has length {data}"
 
 
 def _body(printed: Printed) -> Problems:
@@ -192,32 +149,5 @@ def _body(printed: Printed) -> Problems:
     have = len(printed.body or b"")
     if have > length:
         yield Problem.HEADER_VALUE, f"Len is {length}, {have} bytes of data are shown"
-    if have >= length or (printed.body is None and _told_by_columns(printed, length)):
-        return
-    yield truncated_body(have, length)
-    for column in printed.columns:
-        if column.data is not None and len(column.data) < column.length:
-            yield truncated_column(column.index, len(column.data), column.length)
-
-
-def truncated_body(have: int, length: int) -> tuple[Problem, str]:
-    """The problem of a record whose data are shown only in part."""
-    return Problem.TRUNCATED, f"body truncated: have {have} of {length} bytes"
-
-
-def truncated_column(index: int, have: int, length: int) -> tuple[Problem, str]:
-    """The problem of a column whose own hex is shown only in part."""
-    return Problem.TRUNCATED, f"column {index} truncated: have {have} of {length} bytes"
-
-
-def _told_by_columns(printed: Printed, length: int) -> bool:
-    """Whether the record's data are completely printed below its columns. Prefixes of images and system keys are never
-    printed."""
-    if printed.shape is not Shape.RECORD or not printed.columns:
-        return False
-    if any(column.data is None or len(column.data) != column.length for column in printed.columns):
-        return False
-    prefix = length - sum(4 + column.length for column in printed.columns)
-    halves = len({"after" if column.half == "after" else "before" for column in printed.columns}) > 1
-    allowed = {0, 2, 4} if halves or any(column.half == "key" for column in printed.columns) else {0}
-    return prefix - max(printed.values.get("SyskeyLen", 0), 0) in allowed
+    if have < length:
+        yield Problem.TRUNCATED, f"body truncated: have {have} of {length} bytes"
