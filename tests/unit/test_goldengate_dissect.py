@@ -116,9 +116,9 @@ def test_every_header_field_has_its_place_value_and_meaning() -> None:
 
 
 def test_a_header_value_that_contradicts_itself_is_marked() -> None:
-    field = named(tree(RECORD.replace("OrigNode   :   255", "OrigNode   :   254")), "header", "OrigNode")
-    assert (field.value, field.problem) == ("255", Problem.HEADER_VALUE)
-    assert "printed as 254 and as xff" in field.meaning
+    field = named(tree(RECORD.replace("(x0018)", "(x0019)")), "header", "RecLength")
+    assert (field.value, field.problem) == ("25", Problem.HEADER_VALUE)
+    assert "RecLength is 25, Len of the record line is 24" in field.meaning
 
 
 def test_the_record_line_name_and_image() -> None:
@@ -221,7 +221,7 @@ def test_both_images_of_a_key_update() -> None:
     ]
     assert [child.meaning.split(" ", 1)[0] for child in data[1:]] == ["before", "after"]
     columns = [child for child in named(field, "columns").children if child.name == "c0"]
-    assert [(child.value, child.meaning.split(" ", 1)[0]) for child in columns] == [("7", "key"), ("8", "after")]
+    assert [child.value for child in columns] == ["7", "8"]
 
 
 def test_tokens_in_both_ways() -> None:

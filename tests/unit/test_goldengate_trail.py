@@ -260,10 +260,10 @@ def test_every_page_says_that_the_layout_was_not_checked(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("damaged", "code", "sentence"),
     [
-        (b"\x01" + INSERT[1:], "malformed", "found 01 00 00 71 48 00 00 2a"),
-        (INSERT[:2] + b"\0\x07" + INSERT[4:], "malformed", "found 47 01 00 07 48 00 00 2a"),
-        (INSERT[:2] + b"\0\x40" + INSERT[4:], "malformed", "found 47 01 00 40 48 00 00 2a"),
-        (INSERT[:-2] + b"\0\x01", "malformed", "found 47 01 00 71 48 00 00 2a"),
+        (b"\x01" + INSERT[1:], "malformed", "found 01 00 00 71 48 00 00 2d"),
+        (INSERT[:2] + b"\0\x07" + INSERT[4:], "malformed", "found 47 00 00 07 48 00 00 2d"),
+        (INSERT[:2] + b"\0\x40" + INSERT[4:], "malformed", "found 47 00 00 40 48 00 00 2d"),
+        (INSERT[:-2] + b"\0\x01", "malformed", "found 47 00 00 71 48 00 00 2d"),
         (INSERT[:55] + b"\0\xff" + INSERT[57:], "malformed", "tokens that fill the record to its Z"),
         (INSERT[:53] + b"X" + INSERT[54:], "malformed", "tokens that fill the record to its Z"),
         (frame(token("D", BIG_BODY)), "malformed", "tokens that fill the record to its Z"),

@@ -319,6 +319,8 @@ class Tree:
         form = matched(self.lines, block[0])
         index = int(form["index"]) if form else 0
         parts, value, meaning, problem = self.column(data, 0, len(data), index) if len(data) else ([], None, "", None)
+        length = re.search(rb"Len(?:gth)? +(\d{1,18})", form["rest"]) if form else None
+        problem = _truncated(bool(length and 0 < len(data) < int(length[1]))) or problem
         children = [self.whole(block[0], "column line", "index and length of the column"), *parts]
         return self.block(self.column_name(index), block, value, meaning, problem, children)
 
