@@ -1,7 +1,7 @@
 """Does the cost grow with the capture? Reads ``changes`` of generated captures of 1, 4 and 16 times the size.
 
 ``python -m benchmarks.scale [--only FORMAT] [--sizes 1,4,16] [--changes N] [--check]`` generates the default capture of
-every format in these sizes (``cdcwb synth --parallel``; kept in ``benchmarks/.cache``), reads each in a process of its
+every format in these sizes (``cdcwb synth``; kept in ``benchmarks/.cache``), reads each in a process of its
 own on ``local[2]``, and prints for each: events, processor time per event of the JVM and of all Python processes, the
 peak memory of every process, and the bytes that went through Spark's shuffle. A small capture is read three times
 first, so that neither the start of Spark nor compilation counts. Results are also written to
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.captures import CACHE
-from benchmarks.end_to_end import MASTER, report, watched
+from benchmarks.end_to_end import report, watched
 from benchmarks.measure import processor_seconds_by_role
 from cdcwb import machine
 from cdcwb.formats import FORMATS
@@ -37,7 +36,6 @@ RESULTS = CACHE / "scale.json"
 CHANGES: dict[str, int] = dict.fromkeys(FORMATS, 100_000) | {"gbase8s": 800_000}
 """Changes of the capture of size 1. 16 times as many are 20 million events of gbase8s."""
 
-_PART = 100_000  # changes of a part of a capture: each size has files of the same size
 _WARM = 10_000  # changes of the capture that is read first
 _WARM_SPLIT = 400_000  # bytes: it has several splits, so that the way through the shuffle is compiled too
 _BROKEN = 4  # exit code where a size costs more
@@ -121,10 +119,9 @@ def generated(name: str, changes: int) -> Path:
     folder = CACHE / f"scale-{name}-{changes}"
     if not (folder / "synth.json").exists():
         print(f"generating {folder.name}, once", file=sys.stderr, flush=True)
-        given = ["--changes", str(changes), "--seed", str(_SEED), "--parallel", "--part-changes", str(_PART)]
+        given = ["--changes", str(changes), "--seed", str(_SEED)]
         command = [sys.executable, "-m", "cdcwb.cli", "synth", name, *given, "--to", str(folder)]
-        environ = {**os.environ, "MASTER": MASTER}
-        subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder
 
 

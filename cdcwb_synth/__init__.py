@@ -4,7 +4,7 @@
 be generated. Nothing here is imported from ``cdcwb``.
 """
 
-from cdcwb_synth.generate import FORMAT_OPTIONS, FORMATS, PART_CHANGES, generate
+from cdcwb_synth.generate import FORMAT_OPTIONS, FORMATS, generate
 from cdcwb_synth.model import SynthError
 
-__all__ = ["FORMATS", "FORMAT_OPTIONS", "PART_CHANGES", "SynthError", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "SynthError", "generate"]

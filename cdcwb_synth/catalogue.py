@@ -9,7 +9,7 @@ from typing import Final
 
 from cdcwb_synth.values import Column, Type
 
-__all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "evolve", "reshape", "tables"]
+__all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "reshape", "tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,25 +168,6 @@ def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
     if everything:
         made.append(TableVersion(Table("shop", "everything", 101 + count, "id"), 1, EVERYTHING))
     return made
-
-
-def evolve(version: TableVersion) -> TableVersion:
-    """The next version of a table: in turn a column is added, one is made wider and one is dropped; columns keep their
-    place in the table."""
-    columns, table, number = list(version.columns), version.table, version.number + 1
-    origin: list[int | None] = list(range(len(columns)))
-    what = version.number % 3
-    if what == 0 and len(columns) > 3:
-        del columns[-1], origin[-1]
-    elif what == 2:
-        place = next((i for i, c in enumerate(columns) if c.type in (Type.VARCHAR, Type.CHAR)), None)
-        if place is not None:
-            columns[place] = replace(columns[place], length=columns[place].length + 20)
-    if len(columns) == len(version.columns) and columns == list(version.columns):
-        added = _FILLERS[number % len(_FILLERS)]
-        columns.append(replace(added, name=f"{added.name}_v{number}"))
-        origin.append(None)
-    return TableVersion(table, number, tuple(columns), tuple(origin))
 
 
 _VERSION: Final = re.compile(r"_v\d+$")

@@ -30,7 +30,6 @@ _OPS: Final = {
     Operation.TRUNCATE: "t",
 }  # fmt: skip
 _PLACEHOLDER: Final = "__debezium_unavailable_value"
-_SCHEMAS: Final = 100_000  # ids in a registry that a part of a capture can use
 
 Fields = dict[str, Any]
 
@@ -256,10 +255,10 @@ class _Entry(NamedTuple):
 class _Log:
     """Gives each change its location. ``transaction`` is the current one, as cdcwb names it."""
 
-    def __init__(self, connector: str, capture: EncoderContext) -> None:
+    def __init__(self, connector: str) -> None:
         self._connector = connector
-        self._at = 24_000_000 + capture.part.numbers(200)
-        self._ordinal = capture.part.first_change + capture.part.number  # each transaction has a change
+        self._at = 24_000_000
+        self._ordinal = 0
         self._number = 0
 
     def boundary(self, size: int) -> str | None:
@@ -357,18 +356,18 @@ class DebeziumEncoder(Encoder[_Table]):
     def __init__(self, capture: EncoderContext) -> None:
         super().__init__(capture)
         options: DebeziumOptions = self.options
-        self._log = _Log(options.connector, capture)
+        self._log = _Log(options.connector)
         self._is_avro = options.form == "avro"
-        self._registry = Registry(capture.folder / "registry", self.part.number * _SCHEMAS + 1)
+        self._registry = Registry(capture.folder / "registry", 1)
         self._schemas: dict[Any, Any] = {}
         self._versions: dict[Any, Version] = {}
         self._schema_changes: dict[Any, tuple[TableVersion, list[Fields], Location]] = {}
         self._offsets: dict[str, int] = {}
         self._done = 0
         console = ("timestamp", "key")
-        self._container = Container(options.container, options.compression, console, is_avro=self._is_avro)
+        self._container = Container(options.container, options.compression, console)
         self.truth.unit = "row" if self._container.is_rows else "byte"
-        name = f"messages{self.part.suffix}.{self._container.ending}"
+        name = f"messages.{self._container.ending}"
         self.truth.file(name)
         self._file = self._container.open(self.folder / name)
 
@@ -388,9 +387,7 @@ class DebeziumEncoder(Encoder[_Table]):
             for at, one in enumerate(columns)
         )  # fmt: skip
         table = _Table(version, columns, key, shape)
-        if self.is_continued(version):
-            self._version(table, Location(0, -1, 0)).has_location = False
-        elif self.options.connector != "postgresql":
+        if self.options.connector != "postgresql":
             content, described = self._description(table, time)
             location, _ = self._send(_PREFIX, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
             shown = (table.topic, tuple((o["name"], o["typeName"], o["length"], o["scale"]) for o in described))
@@ -535,7 +532,7 @@ class DebeziumEncoder(Encoder[_Table]):
         key_bytes = key and self._encoded(key, ("key", name), f"{named}.Key", None)
         value_bytes = value and self._encoded(value, name, named, kind)
         offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
-        message = Message(topic, self.part.number, offset, time // 1000, key_bytes or None, value_bytes or None)
+        message = Message(topic, 0, offset, time // 1000, key_bytes or None, value_bytes or None)
         self.records += 1
         return Location(0, *self._file.put(self._container.record(message))), message
 

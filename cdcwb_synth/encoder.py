@@ -9,7 +9,6 @@ from random import Random
 from typing import Any, Generic, TypeVar
 
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.parts import Part
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.workload import Change, Committed, Schema
 
@@ -32,14 +31,12 @@ def delivered(steps: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class EncoderContext:
-    """What an encoder writes: a part of a capture, or all of it, under ``folder``/capture. ``options`` are those of
-    its format, ``seed`` and ``changes`` those of the part."""
+    """What an encoder writes, under ``folder``/capture. ``options`` are those of its format."""
 
     options: Any
     seed: int
     changes: int
     folder: Path
-    part: Part
     truth: Truth
 
 
@@ -48,7 +45,7 @@ class Encoder(Generic[Table]):
     what was written so far."""
 
     def __init__(self, capture: EncoderContext) -> None:
-        self.capture, self.options, self.truth, self.part = capture, capture.options, capture.truth, capture.part
+        self.capture, self.options, self.truth = capture, capture.options, capture.truth
         self.folder = capture.folder / "capture"
         self.rng = Random(f"{capture.seed} {capture.truth.format}")
         self.tables: dict[TableVersion, Table] = {}
@@ -64,10 +61,6 @@ class Encoder(Generic[Table]):
                 self.load(item)
             case Committed():
                 self.commit(item, done)
-
-    def is_continued(self, version: TableVersion) -> bool:
-        """Is the table version described in an earlier part of the capture?"""
-        return self.part.is_continued and version.number == 1
 
     def table(self, item: Schema, done: int) -> Table:
         """What the encoder needs to know of a table version, which is announced."""

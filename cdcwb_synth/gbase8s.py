@@ -35,7 +35,7 @@ __all__ = ["GBase8sEncoder", "GBase8sOptions", "LogPositions", "encoder", "fixed
 class GBase8sOptions(Options):
     """What happens, and how the stream is written."""
 
-    schema_kinds: str = same("schema_kinds", default="")
+    schema_kinds: str = same("schema_kinds", default="add,retype,drop")
     reversed_updates: float = option(
         0.0, "share of the updates whose after image comes first (fragmented tables)", 0, 1
     )
@@ -248,7 +248,6 @@ _ROW_HEADERS: Final = (
 )  # fmt: skip
 _ERRORS: Final = (-83711, -83713, -83707)  # §7; the session continues
 _MUST_CLOSE: Final = -83792
-_LOGS: Final = 4096  # log files that a part of a capture can fill, of 64 MiB each
 
 
 class LogPositions:
@@ -333,7 +332,7 @@ class GBase8sEncoder(Encoder[_Table]):
 
     def __init__(self, capture: EncoderContext) -> None:
         super().__init__(capture)
-        self._log = LogPositions(11 + self.part.number * _LOGS, 1) if self.part.is_continued else LogPositions()
+        self._log = LogPositions()
         self._open: dict[int, _Open] = {}  # by ordinal
         self._savepoints: dict[tuple[int, int], int] = {}  # (ordinal, number): sequence number
         self._waiting: deque[tuple[dict[str, Any], list[int], int, int, Transaction]] = deque()  # changes
@@ -380,7 +379,7 @@ class GBase8sEncoder(Encoder[_Table]):
         self._stream.close()
         starts = np.append(np.frombuffer(self._starts, np.int64), np.int64(self._stream.size))
         stream, folder, truth = self.capture.folder / "stream", self.capture.folder, self.truth
-        names, locate = write_files(stream, starts, self.options, self.capture.seed, self.folder, self.part.first_file)
+        names, locate = write_files(stream, starts, self.options, self.capture.seed, self.folder)
         stream.unlink()
         truth.files, truth.locate = names, locate
         sizes, owners = np.zeros(len(truth.transactions) + 1, np.int64), np.frombuffer(self._owners, np.int32)
@@ -503,8 +502,6 @@ class GBase8sEncoder(Encoder[_Table]):
         is_new = table.version.number < 0
         if is_new:
             self.truth.version(table.version)
-        if self.is_continued(version):
-            return
         text = table.schema.encode(self.options.charset) + b"\x00"
         record = self._put(200, -1, version.table.label, 0, *table.sizes, payload=text)
         if is_new:

@@ -124,19 +124,19 @@ def hexdump(data: bytes) -> Dump:
 
 
 def write_files(
-    stream: Path, starts: Ints, options: Any, seed: int, folder: Path, first_file: int = 0
+    stream: Path, starts: Ints, options: Any, seed: int, folder: Path
 ) -> tuple[list[str], Callable[[Ints], tuple[Ints, Ints, Ints]]]:
     """Writes the records of ``stream`` (each begins at one of ``starts``; the last of them is the stream's end) into
-    files in ``folder``, named so that natural order (2 before 10) is stream order; the first has the number
-    ``first_file``, from 0. Returns their names, and the function that gives index of the file, offset and length of
-    records by their numbers. A record that is continued in the next file has the place of its first part.
+    files in ``folder``, named so that natural order (2 before 10) is stream order. Returns their names, and the
+    function that gives index of the file, offset and length of records by their numbers. A record that is continued in
+    the next file has the place of its first part.
     """
     data: Any = np.memmap(stream, np.uint8, "r") if int(starts[-1]) else np.zeros(0, np.uint8)
     rng = Random(f"{seed} {options.shape}")
     names, stops, dumps = [], [], []
     is_read = options.shape in ("reads", "buffers")
     made = _read_files(data, starts, options, rng) if is_read else _cut_files(data, starts, options, rng)
-    for index, (stop, dump) in enumerate(made, first_file):
+    for index, (stop, dump) in enumerate(made):
         names.append(f"stream-{index + 1}.{_ENDINGS[options.shape]}{ENDINGS[options.compression]}")
         file = ByteFile(folder / names[-1], options.compression)
         for part in dump.parts:

@@ -23,14 +23,13 @@ from cdcwb_synth.idm_event_log import EventLogEncoder, EventLogOptions
 from cdcwb_synth.model import SynthError
 from cdcwb_synth.mysql_json import CanalEncoder, CanalOptions, MaxwellEncoder, MaxwellOptions
 from cdcwb_synth.options import Options, described, nearest
-from cdcwb_synth.parts import Part, Run, write_parts
 from cdcwb_synth.qlik.change_table import ChangeTableEncoder, ChangeTableOptions
 from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
 from cdcwb_synth.sqlserver_ct import SqlServerCtEncoder, SqlServerCtOptions
 from cdcwb_synth.truth import Truth, natural_key
 from cdcwb_synth.workload import Workload
 
-__all__ = ["FORMATS", "FORMAT_OPTIONS", "PART_CHANGES", "generate"]
+__all__ = ["FORMATS", "FORMAT_OPTIONS", "generate"]
 
 _GENERATORS: Final[dict[str, tuple[type[Options], type[Encoder[Any]]]]] = {
     "gbase8s": (GBase8sOptions, GBase8sEncoder), "qlik-kafka": (KafkaOptions, KafkaEncoder),
@@ -50,9 +49,6 @@ FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {
 
 _CONTENTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "capture.labels.json", "synth.json")
 
-PART_CHANGES: Final = 200_000
-"""Changes of a part of a capture that is generated in parallel."""
-
 Progress = Callable[[int, int], None]
 
 
@@ -63,8 +59,6 @@ def generate(
     seed: int,
     to: str | Path,
     on_progress: Progress | None = None,
-    run: Run | None = None,
-    part_changes: int = PART_CHANGES,
     **options: object,
 ) -> Path:
     """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
@@ -87,15 +81,6 @@ def generate(
         synth.json  how it was made, and how many files, bytes, records, changes and transactions it has
 
     on_progress: called now and then with (changes done, changes in all).
-    run: maps a function over tasks in parallel (``cdcwb synth --parallel`` does it in Spark). The capture is then
-        generated in parts of at most ``part_changes`` changes, which continue one another: each has its own range of
-        positions, transaction ids, keys and times, and files of its own, or partitions in Kafka. The bytes depend on
-        seed, options and ``part_changes``, not on the number of tasks. ``to`` has to be visible to all workers.
-
-        In truth/, changes.parquet and transactions.parquet are folders with a file for each part. Options that count
-        what happens hold for the capture as a whole (schema changes are in its last part, truncated tables, restarts
-        and loaded rows in its first), those that count files too, but every part has at least one file. An event log
-        has no snapshot/.
     options: see :data:`cdcwb_synth.FORMAT_OPTIONS`, which says what each means.
 
     Everything appears at once, when it is complete. Raises SynthError for an unknown option (naming the nearest
@@ -107,8 +92,6 @@ def generate(
         raise SynthError(f"the number of changes is a whole number from 0 on, not {changes!r}")
     if type(seed) is not int:
         raise SynthError(f"the seed is a whole number, not {seed!r}")
-    if type(part_changes) is not int or part_changes < 1:
-        raise SynthError(f"a part has a whole number of changes from 1 on, not {part_changes!r}")
     parsed = _GENERATORS[format][0].parse(options)
     target = Path(to)
     if target.exists() and not target.is_dir():
@@ -120,10 +103,7 @@ def generate(
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".synth-", dir=target) as temporary:
         folder = Path(temporary).absolute()
-        if run is None:
-            counts = _write(format, Part(seed, changes=changes), parsed, folder, on_progress)
-        else:
-            counts = write_parts(_write, format, changes, seed, parsed, folder, run, part_changes)
+        counts = _write(format, changes, seed, parsed, folder, on_progress)
         facts = {"format": format, "changes": changes, "seed": seed, "options": asdict(parsed)} | counts
         text = json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
         (folder / "synth.json").write_text(text, encoding="utf-8")
@@ -149,27 +129,29 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _write(format: str, part: Part, options: Any, folder: Path, on_progress: Progress | None = None) -> dict[str, Any]:
-    """Writes a part of a capture, or all of it; returns how many files, records, changes … it has."""
+def _write(
+    format: str, changes: int, seed: int, options: Any, folder: Path, on_progress: Progress | None
+) -> dict[str, Any]:
+    """Writes a capture; returns how many files, records, changes … it has."""
     for name in ("capture", "truth"):
         (folder / name).mkdir()
     with _rare_collections():
         loaded = getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0)
-        begin = partial(Workload, options, part.changes, part.own_seed, loaded=loaded, part=part)
-        workload, breaks = begin(), Breaks(options, part.own_seed, begin)
+        begin = partial(Workload, options, changes, seed, loaded=loaded)
+        workload, breaks = begin(), Breaks(options, seed, begin)
         with closing(Truth(format, folder / "truth")) as truth:
-            encoder = _GENERATORS[format][1](EncoderContext(options, part.own_seed, part.changes, folder, part, truth))
+            encoder = _GENERATORS[format][1](EncoderContext(options, seed, changes, folder, truth))
             events = breaks.events(workload.events())
             story = events if format == "gbase8s" else workload.history(events)
             for number, item in enumerate(story):
                 encoder.write(item, workload.done)
                 if on_progress is not None and number % 5_000 == 0:
-                    on_progress(workload.done, part.changes)
+                    on_progress(workload.done, changes)
             encoder.finish()
             truth.write()
         breaks.write(folder / "truth")
     if on_progress is not None:
-        on_progress(part.changes, part.changes)
+        on_progress(changes, changes)
     return {
         "files": sorted(truth.files, key=natural_key),
         "records": encoder.records,

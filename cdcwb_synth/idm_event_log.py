@@ -41,7 +41,6 @@ _DRIVER: Final = "IDM_DRIVER"
 _USERS: Final = ("SHOP_APP", "WEB", "BATCH", "RUNA", "shop app")
 _PROCESSED: Final = ("S", "S", "S", "S", "W", "E", "F")
 _ODD: Final = ("X", "n", "P", "N ", "s", "")
-_RECORDS: Final = 20_000  # of a change, at most: two for each of a thousand columns, and gaps
 _NO_USER: Final = 0.1  # share of the statements without a perpetrator
 _GAPS: Final = 0.02  # share of the rows with a gap in record_id before them
 
@@ -386,7 +385,7 @@ class EventLogEncoder(Encoder[_Watched]):
         self._rows: list[LogRow] = []
         self._late: Statement = []
         self._ids: list[str] = []
-        self._next = 1 + self.part.numbers(_RECORDS)
+        self._next = 1
         self._is_excel = options.container == "xlsx"  # has neither empty texts nor control characters
         self._kinds = [kind for kind in _KINDS if not (self._is_excel and kind == "character")]
         self._odd = [status for status in _ODD if status or not self._is_excel]
@@ -395,7 +394,7 @@ class EventLogEncoder(Encoder[_Watched]):
         """A table version with its triggers."""
         self._contents.setdefault(item.version.table.label, {})
         index = list(self._contents).index(item.version.table.label)
-        return _Watched(item.version, index, self._styles[index], self.options, self.part.seed)
+        return _Watched(item.version, index, self._styles[index], self.options, self.capture.seed)
 
     def commit(self, item: Committed, done: int) -> None:
         """Logs the changes of a transaction."""
@@ -483,16 +482,14 @@ class EventLogEncoder(Encoder[_Watched]):
             for block in blocks:
                 self.rng.shuffle(block)
             self._rows = [row for block in blocks for row in block]
-        count, part = self.options.files, self.part
+        count = self.options.files
         for number in range(count):
             some = self._rows[len(self._rows) * number // count : len(self._rows) * (number + 1) // count]
-            is_numbered = count > 1 or part.count > 1
-            self._write_file(_NAME + (f"-{part.first_file + number + 1}" if is_numbered else ""), some)
+            self._write_file(_NAME + (f"-{number + 1}" if count > 1 else ""), some)
         versions = self._versions()
         for group in sorted(_groups(self._rows), key=lambda group: group[-1].location):
             self._change(group, versions)
-        if part.count == 1:
-            self._write_snapshot()
+        self._write_snapshot()
 
     def _write_file(self, stem: str, rows: Statement) -> None:
         options, container = self.options, self.options.container

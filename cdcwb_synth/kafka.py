@@ -1,6 +1,6 @@
-"""What holds messages once they have left Kafka: lines, what the console consumer and ``kcat -J`` print, documents, a
-message a file, Avro containers, and Parquet with the columns that Spark gives to a topic. And Avro schemas, and the
-registry that has them."""
+"""What holds messages once they have left Kafka: lines, what the console consumer and ``kcat -J`` print, documents,
+Avro containers, and Parquet with the columns that Spark gives to a topic. And Avro schemas, and the registry that has
+them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "iso_milliseconds",
 ]  # fmt: skip
 
-BINARY_CONTAINERS: Final = ("kcat", "message", "avro", "parquet")
+BINARY_CONTAINERS: Final = ("kcat", "avro", "parquet")
 """Containers that hold any bytes; the others are text."""
 
 _FACTS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key")
@@ -109,14 +109,19 @@ class Container:
     values. ``unit``: what places count."""
 
     def __init__(
-        self, name: str, compression: str, console: tuple[str, ...] = (), *, is_avro: bool, encoding: str = "raw",
+        self,
+        name: str,
+        compression: str,
+        console: tuple[str, ...] = (),
+        *,
+        encoding: str = "raw",
         schema: Any = "bytes",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._name, self._compression, self._schema = name, compression, schema
         self._console = console if name == "console" else ()
         self._encode = base64.b64encode if encoding == "base64" else bytes
         self.is_rows = name in ("avro", "parquet")
-        ending = {"kcat": "json", "message": "avro" if is_avro else "json", "documents": "json"}.get(name, "txt")
+        ending = "json" if name in ("kcat", "documents") else "txt"
         self.ending = name if self.is_rows else ending + ENDINGS[compression]
         shown: tuple[str, ...] = _FACTS if name in ("kcat", "parquet") else self._console
         if "timestamp" in shown:

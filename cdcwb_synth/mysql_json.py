@@ -54,10 +54,10 @@ class _JsonEncoder(Encoder[dict[str, str]]):
 
     def __init__(self, capture: EncoderContext) -> None:
         super().__init__(capture)
-        name = f"{self.truth.format}{self.part.suffix}.txt{ENDINGS[self.options.compression]}"
+        name = f"{self.truth.format}.txt{ENDINGS[self.options.compression]}"
         self._file = ByteFile(self.folder / name, self.options.compression)
         self.truth.file(name)
-        self._number = self.part.numbers(4)
+        self._number = 0
 
     def finish(self) -> None:
         """Completes the file."""
@@ -120,8 +120,6 @@ class MaxwellEncoder(_JsonEncoder):
         """Writes the definition of a table."""
         version, table = item.version, item.version.table
         types = {one.name: _TYPES.get(one.type, one.type.value) for one in version.columns}
-        if self.is_continued(version):
-            return types
         columns = [{"type": kind, "name": name} for name, kind in types.items()]
         verb = "create" if version.number == 1 else "alter"
         definition = {"database": table.schema, "charset": "utf8mb4", "table": table.name, "columns": columns}
@@ -154,7 +152,7 @@ class MaxwellEncoder(_JsonEncoder):
         ready = _effective(item)
         if not ready:
             return
-        xid = 40_000 + item.ordinal + self.part.numbers(1)
+        xid = 40_000 + item.ordinal
         made = Transaction(str(xid), completeness="complete" if len(ready) > 1 else "unknown")
         transaction = self.truth.transaction(made)
         steps = ((one, at, self._position()) for at, one in enumerate(ready, 1))
@@ -179,9 +177,8 @@ class CanalEncoder(_JsonEncoder):
     def table(self, item: Schema, done: int) -> dict[str, str]:
         """Writes the statement that makes a table version."""
         version, verb = item.version, "CREATE" if item.version.number == 1 else "ALTER"
-        if not self.is_continued(version):
-            self._put(self._message(verb, version, item.at, f"{verb} TABLE {version.table.name} …", ""))
-            self._version(version, {}, None)
+        self._put(self._message(verb, version, item.at, f"{verb} TABLE {version.table.name} …", ""))
+        self._version(version, {}, None)
         return {column.name: _spelled(column) for column in version.columns}
 
     def _message(self, kind: str, version: TableVersion, at: datetime, sql: str, gtid: str) -> Body:
@@ -195,7 +192,7 @@ class CanalEncoder(_JsonEncoder):
 
     def commit(self, item: Committed, done: int) -> None:
         """Writes the changes of a transaction: those of one operation and table together."""
-        gtid = f"{_GTID}{1 + item.ordinal + self.part.numbers(1)}"
+        gtid = f"{_GTID}{1 + item.ordinal}"
         transaction = None
         for (operation, version), group in groupby(_effective(item), key=lambda one: (one.operation, one.version)):
             changes = list(group)

@@ -49,7 +49,7 @@ class Options:
     schema_changes: int = option(1, "times a table gets other columns", 0, 10_000)
     schema_kinds: str = option(
         ",".join(KINDS),
-        f"kinds of schema changes, in turn: any of {', '.join(KINDS)}; empty: each table adds, widens and drops one",
+        f"kinds of schema changes, in turn: any of {', '.join(KINDS)}",
     )
     truncates: int = option(1, "truncated tables", 0, 10_000_000)
     lost: int = option(0, "updates that are missing, each followed by one of its row", 0, 10_000)
@@ -103,6 +103,7 @@ class Options:
             is_time, is_modern = False, True
         return [
             *unlisted("schema_kinds", self.schema_kinds, KINDS),
+            (not listed(self.schema_kinds), f"schema_kinds names none of {', '.join(KINDS)}"),
             (not is_modern, f"start {self.start!r} is not between the years 1971 and 8999"),
             (not is_time, f"start {self.start!r} is no ISO 8601 time such as 2025-03-23T08:00:00Z"),
             (self.update_share + self.delete_share > 1, "update_share and delete_share add up to more than 1"),

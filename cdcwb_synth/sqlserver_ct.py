@@ -68,7 +68,7 @@ class SqlServerCtEncoder(Encoder[_Instance]):
         first = ("__$start_lsn", *(("__$end_lsn",) if of_table else ()), "__$seqval", "__$operation", "__$update_mask")
         last = ("__$command_id",) if of_table else ()
         self._heads = first, (*last, *(("tran_end_time",) if self.options.commit_times else ()))
-        self._number = self.part.numbers(4)
+        self._number = 0
 
     def finish(self) -> None:
         """Completes the files."""
@@ -80,7 +80,7 @@ class SqlServerCtEncoder(Encoder[_Instance]):
         version, table, names = item.version, item.version.table, item.version.names
         later = f"_v{version.number}" if version.number > 1 else ""
         ending = f".csv{ENDINGS[self.options.compression]}" if self._is_text else ".parquet"
-        name = f"{table.schema}_{table.name}{later}_CT{self.part.suffix}{ending}"
+        name = f"{table.schema}_{table.name}{later}_CT{ending}"
         all_names, heading = (*self._heads[0], *names, *self._heads[1]), 0
         file: ByteFile | TableFile
         if self._is_text:

@@ -11,14 +11,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate, cycle, repeat
+from itertools import accumulate, cycle
 from random import Random
 from typing import Any, Final
 
-from cdcwb_synth.catalogue import TableVersion, evolve, reshape, tables
+from cdcwb_synth.catalogue import TableVersion, reshape, tables
 from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, listed
-from cdcwb_synth.parts import WHOLE, Part
 from cdcwb_synth.values import Column, Value, pool
 
 __all__ = ["Change", "Committed", "Event", "Notice", "Row", "Schema", "SourceTransaction", "Step", "Workload"]
@@ -115,12 +114,10 @@ class _LiveRow:
 class _Table:
     """The present state of a table: its version in force, its live rows, and how new values are drawn."""
 
-    def __init__(
-        self, version: TableVersion, drawer: Callable[[_Table, Column], Callable[[], Value]], first_key: int
-    ) -> None:
+    def __init__(self, version: TableVersion, drawer: Callable[[_Table, Column], Callable[[], Value]]) -> None:
         self.version = version
         self.rows: list[_LiveRow] = []
-        self.next_key = first_key
+        self.next_key = 1
         self._origins: list[tuple[int | None, ...]] = []  # from version n to n + 1
         self._drawer = drawer
         self._draw: dict[str, Callable[[], Value]] = {}
@@ -135,9 +132,9 @@ class _Table:
                 self._draw[column.name] = self._drawer(self, column)
         self.drawers = [self._draw[c.name] for c in columns]
 
-    def change_columns(self, kind: str | None) -> None:
+    def change_columns(self, kind: str) -> None:
         """Continues with the table's next version; rows follow when they are next touched."""
-        self.version = evolve(self.version) if kind is None else reshape(self.version, kind)
+        self.version = reshape(self.version, kind)
         self._origins.append(self.version.origin)
         self._arrange()
 
@@ -205,29 +202,27 @@ class Workload:
     which only gbase8s has charset, reversed_updates, missing_begins and errors.
 
     ``first`` are the first versions of the tables; ``loaded`` is how many rows every table has before anything happens.
-    ``part``: where keys and the numbers of transactions begin, and the latest time. Iterate over :meth:`events` once.
-    ``now`` is the time (UTC) of the latest event, ``done`` how many changes have happened.
+    Iterate over :meth:`events` once. ``now`` is the time (UTC) of the latest event, ``done`` how many changes have
+    happened.
     """
 
-    def __init__(self, options: Options, changes: int, seed: int, *, loaded: int = 0, part: Part = WHOLE) -> None:
+    def __init__(self, options: Options, changes: int, seed: int, *, loaded: int = 0) -> None:
         self.options, self.changes, self._loaded = options, changes, loaded
         self._charset: str = getattr(options, "charset", "utf-8")
         self._reversed: float = getattr(options, "reversed_updates", 0.0)
         self._missing_begins: int = getattr(options, "missing_begins", 0)
         self._errors: int = getattr(options, "errors", 0)
-        kinds = listed(options.schema_kinds)
-        self._kinds: Iterator[str | None] = cycle(kinds) if kinds else repeat(None)
+        self._kinds = cycle(listed(options.schema_kinds))
         self.first = tables(options.tables, options.columns, options.all_types)
         self._rng = Random(seed)
         self._value_rng = Random(self._rng.getrandbits(64))
         self.now = options.start_time
         self.done = 0
-        self._until = part.until
-        self._ordinal = part.numbers(4)  # at most half of the transactions are empty
+        self._ordinal = 0
         self._open: list[_Open] = []
         self._ids: list[int] = []  # ended transactions' ids, to be given out again
         self._next_id = _FIRST_ID
-        self._states = [_Table(version, self._drawer, part.first_key) for version in self.first]
+        self._states = [_Table(version, self._drawer) for version in self.first]
         weights = [1 / (1 + index) for index in range(options.tables)]  # the first tables are the busy ones
         if options.all_types:
             weights.append(sum(weights) * options.all_types_share / max(1e-9, 1 - options.all_types_share))
@@ -312,8 +307,6 @@ class Workload:
 
     def _tick(self, seconds: float) -> None:
         self.now += timedelta(microseconds=10 * int(seconds * 100_000))
-        if self._until is not None and self.now > self._until:
-            self.now = self._until
 
     def _calendar(self) -> list[tuple[int, str, int]]:
         """What happens beside the ordinary work: after how many changes, what, and how many changes it can wait for a

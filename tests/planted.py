@@ -15,7 +15,6 @@ import cdcwb_synth as synth
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.model import Operation
-from cdcwb_synth.parts import WHOLE
 from cdcwb_synth.qlik.kafka import KafkaEncoder, KafkaOptions
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.workload import Change, Committed, Schema, Workload
@@ -92,7 +91,7 @@ def plant(folder: Path, changes: int, seed: int, each: int) -> Planted:
     for name in ("capture", "truth"):
         (folder / "target" / name).mkdir(parents=True)
     truth = Truth("qlik-kafka", folder / "target" / "truth")
-    encoder = KafkaEncoder(EncoderContext(options, seed, changes, folder / "target", WHOLE, truth))
+    encoder = KafkaEncoder(EncoderContext(options, seed, changes, folder / "target", truth))
     for item, done in story:
         encoder.write(_renamed(item), done)
     encoder.finish()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -199,59 +197,29 @@ def _print_progress(text: str) -> None:
     multiple=True,
     help="A property of the capture, such as files=8 or shape=xxd; may be repeated.",
 )
-@click.option("--parallel", is_flag=True, help="Generate the capture in parts, by Spark tasks in parallel.")
-@click.option(
-    "--part-changes",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="With --parallel: changes of a part (default: 200,000). The bytes depend on it, not on the number of tasks.",
-)
 def synth(
     format_name: str,
     changes: int,
     seed: int,
     target: str,
     pairs: tuple[tuple[str, str], ...],
-    parallel: bool,
-    part_changes: int | None,
 ) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log, debezium, sqlserver-ct, maxwell or canal."""
-    from cdcwb_synth import PART_CHANGES, SynthError, generate
+    from cdcwb_synth import SynthError, generate
 
-    if part_changes is not None and not parallel:
-        raise OptionError("--part-changes goes with --parallel")
-    part_changes = part_changes or PART_CHANGES
-    text, more = f"generating {plural(changes, 'change')}", ""
+    text = f"generating {plural(changes, 'change')}"
     with working(text) as step:
 
         def show(done: int, total: int) -> None:
             step(text, done, total)
 
-        own: dict[str, Any] = {"on_progress": show}
-        if parallel:
-            from cdcwb.spark.session import get_spark
-            from cdcwb.spark.source import runner
-
-            run = runner(get_spark())
-            own = {"run": lambda make, tasks: run(partial(_with_sentence, make), tasks), "part_changes": part_changes}
-            more = f" in {plural(max(1, -(-changes // part_changes)), 'part')}"
         with naming(Path(target).absolute()):
             named = {"table_names": True} if format_name == "gbase8s" else {}
             options = named | key_values(pairs)
             try:
-                generate(format_name, changes=changes, seed=seed, to=target, **own, **options)
+                generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **options)
             except SynthError as reason:
                 raise OptionError(str(reason)) from None
     article = "an" if format_name.startswith("i") else "a"
-    print_lines([safe(f"{target}: {article} {format_name} capture with {plural(changes, 'change')}{more}")])
-
-
-def _with_sentence(make: Callable[[Any], Any], task: Any) -> Any:
-    """``make(task)`` in a worker, from which only a CaptureError returns with its class."""
-    from cdcwb_synth import SynthError
-
-    try:
-        return make(task)
-    except SynthError as reason:
-        raise OptionError(str(reason)) from None
+    print_lines([safe(f"{target}: {article} {format_name} capture with {plural(changes, 'change')}")])

@@ -10,7 +10,7 @@ from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.goldengate import trail
 from cdcwb_synth.goldengate.columns import Layout
 from cdcwb_synth.goldengate.exports import Exports
-from cdcwb_synth.goldengate.logdump import Output, Prints, RawFiles, record_headers
+from cdcwb_synth.goldengate.logdump import Output, Prints, record_headers
 from cdcwb_synth.goldengate.options import GoldenGateOptions
 from cdcwb_synth.goldengate.trail import Record, Step, Trail
 from cdcwb_synth.model import Operation, Outcome
@@ -29,13 +29,12 @@ class GoldenGateEncoder(Encoder[Layout]):
         options: GoldenGateOptions = self.options
         if not options.is_text:
             self.truth.format = "goldengate-export"
-        outputs: dict[str, type[Output]] = {"logdump": Prints, "raw": RawFiles}
-        self._output = outputs.get(options.form, Exports)(capture)
-        self._trail = Trail(options, self._output, lambda: str(self._csn + 1), self.part.first_file)
+        self._output: Output = Prints(capture) if options.is_text else Exports(capture)
+        self._trail = Trail(options, self._output, lambda: str(self._csn + 1))
         self._columns: dict[int, tuple[Column, ...]] = {}  # by the label of the table
-        self._csn = 1_332_800 + self.part.numbers(1)
+        self._csn = 1_332_800
         self._statements = 0
-        self._audit = self.part.numbers(400)
+        self._audit = 0
         changes = capture.changes
         self._cuts, self._restarts, self._abends = (
             [(number + 1) * changes // (times + 1) for number in range(times)]

@@ -1,5 +1,5 @@
-"""A trail as Logdump prints it (``docs/formats/goldengate.md §2``), in two styles of tokens and two of column lines,
-and as raw trail files by what is known of their layout (§11)."""
+"""A trail as Logdump prints it (``docs/formats/goldengate.md §2``), in two styles of tokens and two of column
+lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cdcwb_synth.goldengate.trail import Record, Token, header_bytes, token_byte
 from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import EPOCH
 
-__all__ = ["Output", "Prints", "RawFiles", "record_headers"]
+__all__ = ["Output", "Prints", "record_headers"]
 
 _RULE: Final = "_" * 67
 _LINE: Final = 20  # bytes in a line of hex
@@ -25,7 +25,6 @@ _BLANKS: Final = re.compile("[ \t]+")
 _PLAIN: Final = bytes(c if 0x20 <= c < 0x7F else 0x2E for c in range(256))
 _RAW: Final = bytes(c if 0x20 <= c < 0x7F or c >= 0xA0 else 0x2E for c in range(256))
 _LETTERED: Final = {"G": "Record Header", "H": "GHDR", "D": "Data", "T": "GGS Tokens", "U": "User Tokens"}
-_NAME_AT: Final = 34  # where the name of the table begins in a raw header
 _LINEAGE: Final = {
     "database type": "ORACLE", "character set": "UTF-8", "national character set": "UTF-16BE", "locale": "en_US",
     "time zone": "GMT+00:00",
@@ -67,7 +66,7 @@ class Output:
         if self.options.capture_files == "trail":
             self.start(f"{stem}-{sequence:09d}.{ending}")
         elif self.number < 0:
-            self.start(f"{stem}{self.capture.part.suffix}.{ending}")
+            self.start(f"{stem}.{ending}")
         else:
             return False
         return True
@@ -115,36 +114,6 @@ def record_headers(one: Record, options: GoldenGateOptions, time: str, path: str
         for token in one.tokens:
             headers.setdefault(token.name, token.text)
     return headers | dict(one.user_tokens if "usertoken" in options.shown else ())
-
-
-class RawFiles(Output):
-    """The files of a trail. How definitions are written is not known, so trails have names."""
-
-    def time(self, at: int) -> str:
-        """The time in UTC, as ISO 8601."""
-        return (EPOCH + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-    def new_file(self, sequence: int, path: str, header: bytes, at: int) -> None:
-        """A new file of the trail."""
-        self.start(path.rpartition("/")[2])
-        self._area("F", header)
-
-    def record(self, one: Record) -> Location:
-        """Writes a record."""
-        order = self.options.order
-        name = b"" if one.layout is None else one.layout.table.full_name.encode() + b"\0"
-        header = header_bytes(one, order)
-        areas = {
-            "H": header[:_NAME_AT] + name.ljust(len(header) - _NAME_AT, b"\0"), "D": one.body,
-            "T": token_bytes(one.tokens, order), "U": user_bytes(one.user_tokens),
-        }  # fmt: skip
-        parts = [letter.encode() + b"\0" + len(a).to_bytes(2, order) + a for letter, a in areas.items() if a]
-        return self._area("G", b"".join(parts))
-
-    def _area(self, letter: str, content: bytes) -> Location:
-        length = (len(content) + 8).to_bytes(2, self.options.order)
-        self.records += 1
-        return self.add(letter.encode() + b"\0" + length + content + b"Z\0" + length)
 
 
 class Prints(Output):

@@ -44,7 +44,7 @@ class GoldenGateOptions(Options):
     abends: int = option(0, "times Extract broke off in a transaction, which it then wrote again", 0, 10_000)
     undo: float = option(0.0, "share of the changes followed by one that is taken back (UndoFlag 1)", 0, 1)
     tokens: str = option("all", "records with CSN and transaction id", of=("all", "first", "last"))
-    form: str = option("logdump", "what an analyst has", of=("logdump", "raw", "json", "formatxml"))
+    form: str = option("logdump", "what an analyst has", of=("logdump", "json", "formatxml"))
     switches: str = option(
         ",".join(name for name in SWITCHES if name != "usertoken"),
         f"logdump: what is printed, any of {', '.join(SWITCHES)}",
@@ -65,18 +65,18 @@ class GoldenGateOptions(Options):
 
     @property
     def shown(self) -> frozenset[str]:
-        """``switches`` one by one; of a raw trail, whatever is in it."""
-        return frozenset(SWITCHES if self.form == "raw" else listed(self.switches))
+        """``switches`` one by one."""
+        return frozenset(listed(self.switches))
 
     @property
     def is_text(self) -> bool:
         """Are the records of the trail in the capture?"""
-        return self.form in ("logdump", "raw")
+        return self.form == "logdump"
 
     @property
     def is_defined(self) -> bool:
         """Does the capture hold the definitions of tables?"""
-        return self.form == "logdump" and self.style != "11g" and "metadata" in self.shown
+        return self.is_text and self.style != "11g" and "metadata" in self.shown
 
     @property
     def has_headers(self) -> bool:
@@ -94,12 +94,7 @@ class GoldenGateOptions(Options):
             is_zone = bool(ZoneInfo(self.zone))
         except (ValueError, OSError, LookupError):
             is_zone = False
-        is_print = self.form == "logdump"
-        is_bare = is_print and not self.has_headers
-        of_raw = (
-            "how a raw trail holds definitions is not public, so style is 11g, and without them nobody can tell which "
-            "column a large object is of, so lobs is false"
-        )
+        is_bare = self.is_text and not self.has_headers
         of_bare = (
             "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes on, so "
             "undo and long_varchars are 0 and lobs is false"
@@ -111,12 +106,11 @@ class GoldenGateOptions(Options):
             (self.late and self.form != "json", "records of a trail are where their position says, so late is 0"),
             (0 < self.long_varchars < 16, "long_varchars is 0, or at least 16"),
             (self.undo and not self.is_text, "only records of a trail show that they take another back, so undo is 0"),
-            (self.form == "raw" and (self.style != "11g" or self.lobs), of_raw),
             (not self.trail or self.trail.endswith("/"),
              "trail is a path that ends with the first letters of a file's name"),
             (is_bare and self.is_defined and self.schema_changes,
              "without headers nobody can tell which definition is in force, so schema_changes is 0"),
             (is_bare and (self.undo or self.lobs or self.long_varchars), of_bare),
-            (is_print and self.lobs and not self.is_defined and "detail" not in self.shown,
+            (self.is_text and self.lobs and not self.is_defined and "detail" not in self.shown,
              "without metadata only detail tells which column a large object is of"),
         ]  # fmt: skip

@@ -393,13 +393,12 @@ def statement_record(version: TableVersion, items: dict[str, str], at: int, csn:
 
 class Trail:
     """Puts records in their places. ``output`` gets new files, records (and gives where they are in the capture) and
-    definitions; ``csn`` gives the number of the next commit, for the headers of files; ``first_file`` is how many files
-    of the trail precede."""
+    definitions; ``csn`` gives the number of the next commit, for the headers of files."""
 
-    def __init__(self, options: GoldenGateOptions, output: Any, csn: Callable[[], str], first_file: int = 0) -> None:
+    def __init__(self, options: GoldenGateOptions, output: Any, csn: Callable[[], str]) -> None:
         self._options, self._output, self._csn = options, output, csn
         self._is_named = options.style == "11g"
-        self._sequence = options.first_sequence + first_file - 1
+        self._sequence = options.first_sequence - 1
 
     def path(self, sequence: int) -> str:
         """The trail file of this number."""

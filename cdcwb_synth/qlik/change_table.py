@@ -283,8 +283,8 @@ class ChangeTableEncoder(Encoder[_Stored]):
         super().__init__(capture)
         self.truth.unit = "row" if self.options.container == "parquet" else "byte"
         self._rows, self._ddl_rows = _Rows(self.options, self.options.container), _Rows(self.options, "csv")
-        self._sequence = ChangeSequence(self.options, capture.changes, self.part.numbers(3))
-        self._position = self.part.numbers(1)
+        self._sequence = ChangeSequence(self.options, capture.changes)
+        self._position = 0
         self._folders: dict[str, _Folder] = {}
         self._sides: _Sides = {}
         self._loaded: tuple[int, _Folder] | None = None  # the table that is being loaded
@@ -329,9 +329,8 @@ class ChangeTableEncoder(Encoder[_Stored]):
         changed = _Structure(*names, owner.name + self.options.suffix, version.number, True, layout.columns, truth)
         loaded = _Structure(*names, owner.name, version.number, False, layout.columns, truth)
         stored = _Stored(layout, truth, changed, loaded)
-        if not self.is_continued(version):
-            old = self.tables.get(replace(version, number=version.number - 1))
-            stored.history = self._describe(stored, old, "CREATE_TABLE" if old is None else "ALTER_TABLE", shown)
+        old = self.tables.get(replace(version, number=version.number - 1))
+        stored.history = self._describe(stored, old, "CREATE_TABLE" if old is None else "ALTER_TABLE", shown)
         return stored
 
     def load(self, item: Change) -> None:

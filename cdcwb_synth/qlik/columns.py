@@ -175,24 +175,18 @@ class Layout:
     """The columns of one table version as Replicate has them, in ordinal order, written in the ``form`` of
     :meth:`Described.cells`.
 
-    ``added``: a column with this name that holds the table's name in every row comes last; "": none. Masks are
-    integers: bit n is the column with ordinal n + 1. ``everything`` has the bits of all columns, ``own`` those of the
-    source's columns, ``inserted`` those of all but large objects, ``key`` that of the key, whose name is ``key_name``.
+    Masks are integers: bit n is the column with ordinal n + 1. ``everything`` has the bits of all columns, ``inserted``
+    those of all but large objects, ``key`` that of the key, whose name is ``key_name``.
     """
 
-    def __init__(
-        self, version: TableVersion, form: str, *, lobs: bool, added: str = "", quote: Callable[[str], str] = str
-    ) -> None:
+    def __init__(self, version: TableVersion, form: str, *, lobs: bool, quote: Callable[[str], str] = str) -> None:
         self.version, self.table = version, version.table
         columns = [Described(c, i, c.name == version.table.key) for i, c in enumerate(version.columns)]
         self.columns = [c for c in columns if lobs or c.type not in _LOBS]
-        if added:
-            self.columns.append(Described(Column(added, Type.VARCHAR, length=128, nullable=False), -1, False))
         self.names = tuple(c.name for c in self.columns)
         self._cells = [(c.cells(form, quote), c.index) for c in self.columns]
         self.key_at, self.key_name = self.names.index(version.table.key), version.table.key
         self.everything = (1 << len(self.columns)) - 1
-        self.own = self.mask(i for i, c in enumerate(self.columns) if c.index >= 0)
         self.inserted = self.mask(i for i, c in enumerate(self.columns) if c.type not in _LOBS)
         self.key = 1 << self.key_at
         self._marked = Memo(lambda mask: [name for bit, name in enumerate(self.names) if mask >> bit & 1])
@@ -215,7 +209,7 @@ class Layout:
         """A row of the workload as it is written, and as text."""
         if row is None:
             return None
-        fields, texts = zip(*[of[row[i] if i >= 0 else self.table.name] for of, i in self._cells], strict=True)
+        fields, texts = zip(*[of[row[i]] for of, i in self._cells], strict=True)
         return fields, dict(zip(self.names, texts, strict=True))
 
     def rows(self, **more: Any) -> list[dict[str, Any]]:
@@ -245,11 +239,11 @@ class ChangeSequence:
     falls, and 19 of a number that rises with every change of the task. ``changes``: how many the workload has, in which
     the server's clock is set back now and then."""
 
-    def __init__(self, options: QlikOptions, changes: int, number: int) -> None:
+    def __init__(self, options: QlikOptions, changes: int) -> None:
         times = options.clock_back
         self._due = [(turn + 1) * changes // (times + 1) for turn in range(times)]
         self._step, self._behind = timedelta(seconds=options.clock_back_seconds), timedelta()
-        self._number = number
+        self._number = 0
         self.time = EPOCH
         self.stamp(options.start_time)
 

@@ -27,7 +27,6 @@ from cdcwb_synth.workload import Change, Committed, Schema
 
 __all__ = ["KafkaEncoder", "KafkaOptions"]
 
-_ADDED: Final = "tableName"  # the column that has a table's name where the option naming is column
 _PARTS: Final = ("timestamp", "partition", "offset", "key")  # what precedes values in the console consumer's lines
 _MESSAGE: Final = "com.attunity.queue.msg"
 _SPACE: Final = f"{_MESSAGE}.{qlik.TASK}"
@@ -60,7 +59,7 @@ class KafkaOptions(QlikOptions):
     column_mask: float = option(0.0, "share of the updates and deletes with columns that were not captured", 0, 1)
     naming: str = option(
         "topic", "where a table's name is, besides metadata and namespaces",
-        of=("topic", "key", "column", "message", "headers", "none"),
+        of=("topic", "key", "message", "headers", "none"),
     )  # fmt: skip
     partitions: int = option(3, "partitions of every topic", 1, 1000)
     layout: str = option("partitions", "a file for every partition, or one stream", of=("partitions", "stream"))
@@ -105,7 +104,7 @@ class KafkaOptions(QlikOptions):
              f"form {self.form} is binary: container is one of {binary}, or encoding is base64"),
             (self.encoding != "raw" and self.container not in ("lines", "console", "kcat"),
              f"container {self.container} holds values as they are, so encoding is raw"),
-            (self.tombstone_share and (self.container in ("documents", "message") or is_own),
+            (self.tombstone_share and (self.container == "documents" or is_own),
              f"container {self.container} cannot hold tombstones in this form"),
             (self.layout == "partitions" and files > 500,
              f"{files} partitions would be as many open files; at most 500, or layout=stream"),
@@ -224,7 +223,7 @@ class KafkaEncoder(Encoder[_Table]):
         options: KafkaOptions = self.options
         schema: Any = ["null", "bytes"] if options.tombstone_share else "bytes"
         self._container = Container(
-            options.container, options.compression, _PARTS, is_avro=options.is_avro, encoding=options.encoding,
+            options.container, options.compression, _PARTS, encoding=options.encoding,
             schema=_ENVELOPE if options.form == "avro-envelope" else schema,
         )  # fmt: skip
         self.truth.unit = "row" if self._container.is_rows else "byte"
@@ -233,8 +232,8 @@ class KafkaEncoder(Encoder[_Table]):
         self._topics = _Topics(self._container, capture, "capture", self._written)
         self._side = _Topics(self._container, capture, "metadata", None)
         self._masks = Random(f"{capture.seed} changes")
-        self._sequence = ChangeSequence(options, capture.changes, self.part.numbers(2))
-        self._position = self.part.numbers(1)
+        self._sequence = ChangeSequence(options, capture.changes)
+        self._position = 0
         self._late: list[_Table] = []
         self._again: list[tuple[Any, ...]] = []  # messages that are sent a second time
         self._is_old = options.generation == "2018"
@@ -252,7 +251,7 @@ class KafkaEncoder(Encoder[_Table]):
     def table(self, item: Schema, done: int) -> _Table:
         """A table version; its metadata are sent."""
         table = self._make(item)
-        if table.metadata is None or self.is_continued(item.version):
+        if table.metadata is None:
             return table
         if self.options.metadata_mode == "late":
             self._late.append(table)
@@ -263,9 +262,9 @@ class KafkaEncoder(Encoder[_Table]):
     def _make(self, item: Schema) -> _Table:
         options, version = self.options, item.version
         form = ("avro" if options.logical else "avro text") if options.is_avro else "json"
-        layout = Layout(version, form, lobs=options.lobs, added=_ADDED if options.naming == "column" else "")
+        layout = Layout(version, form, lobs=options.lobs)
         owner = layout.table
-        name = f"{self.part.seed} {owner.full_name} {version.number}"
+        name = f"{self.capture.seed} {owner.full_name} {version.number}"
         identifier = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest().upper()
         external = f"{crc32(identifier.encode()):08x}" if options.generation == "external" else None
         schema = AvroSchema(_data_schema(layout, options))
@@ -333,9 +332,7 @@ class KafkaEncoder(Encoder[_Table]):
         schema: str | None = layout.table.schema
         table: str | None = layout.table.name
         has_topics = container in ("kcat", "parquet") or (container == "console" and naming == "key")
-        if naming == "column":
-            schema = None
-        elif naming == "none" or (naming in ("topic", "key") and not has_topics):
+        if naming == "none" or (naming in ("topic", "key") and not has_topics):
             schema = table = None
         name = None if external is None else f"external {external}"
         lineage = {} if table is None else {"table named by": naming}
@@ -511,7 +508,7 @@ class KafkaEncoder(Encoder[_Table]):
             differ = 0 if after is None else layout.differing(before[0], after[0])
             mask = layout.key if after is None else differ & layout.inserted
             if self.options.column_mask and self._masks.random() < self.options.column_mask:
-                present &= ~self._missing(layout.own & ~differ & ~layout.key)
+                present &= ~self._missing(layout.everything & ~differ & ~layout.key)
         heads = self._heads(table, str(change.operation), sequence, time, mask=mask, present=present, **facts)
         names = layout.marked(present)
 
@@ -558,8 +555,7 @@ class _Topics:
     files of their own partitions are apart; in one stream a reader gets runs of one partition after another, so that
     messages of different partitions overtake each other.
 
-    ``written`` gets every message with its note and location (None: the truth has nothing of them). Each part of a
-    capture has partitions of its own."""
+    ``written`` gets every message with its note and location (None: the truth has nothing of them)."""
 
     def __init__(
         self, container: Container, capture: EncoderContext, folder: str,
@@ -569,8 +565,7 @@ class _Topics:
         self._truth, self._written = capture.truth, written
         self._rng = Random(f"{capture.seed} {folder} topics")
         self._lanes: dict[tuple[str, int], _Lane] = {}
-        self._first = capture.part.number * self._options.partitions
-        self._stream = _Lane(f"messages{capture.part.suffix}")  # whose file is that of all lanes, if they go into one
+        self._stream = _Lane("messages")  # whose file is that of all lanes, if they go into one
         self._is_stream = self._options.layout == "stream"
         self._waiting = 0
 
@@ -579,7 +574,7 @@ class _Topics:
     ) -> None:
         """Sends a record at a ``time`` (milliseconds since 1970); its partition is that of its key. One that does not
         arrive takes its offset all the same."""
-        partition = self._first + crc32(key or b"") % self._options.partitions
+        partition = crc32(key or b"") % self._options.partitions
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(f"{topic}-{partition}")
@@ -605,8 +600,7 @@ class _Topics:
             self._write(lane, *lane.waiting.popleft())
 
     def _write(self, lane: _Lane, message: Message, note: Any) -> None:
-        is_single = self._options.container == "message"
-        target = _Lane(f"{lane.name}/{message.offset}") if is_single else self._stream if self._is_stream else lane
+        target = self._stream if self._is_stream else lane
         if target.file is None:
             name = f"{target.name}.{self._container.ending}"
             target.number = self._truth.file(name) if self._written is not None else -1
@@ -614,8 +608,6 @@ class _Topics:
         location = Location(target.number, *target.file.put(self._container.record(message)))
         if self._written is not None:
             self._written(message, note, location)
-        if is_single:
-            target.file.close()
 
     def close(self) -> None:
         """Writes what is still on its way, and completes the files."""

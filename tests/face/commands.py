@@ -101,7 +101,6 @@ COMMANDS: Final = (
     Command("open data/gbase8s --no-lab --to workbench --page transactions --format gbase8s -o labels=none"),
     Command("synth gbase8s --changes 20 --seed 7 --to made -o files=2 -o shape=xxd"),
     Command("synth debezium --changes 20 --seed 7 --to made -o form=avro -o container=parquet"),
-    Command("synth gbase8s --changes 40 --seed 7 --to made --parallel --part-changes 20", spark=True),
     Command(
         "report replay_and_reconcile data/qlik-kafka --with data/qlik-change-table --to compared.html --infer-keys "
         '-p table shop.customer -p \'rules={"late_after": "30s"}\' --table shop.customer '

@@ -312,7 +312,6 @@ _ANY: Final = (
     ),
     Mistake("changes", "synth gbase8s --changes -1 --seed 1 --to x", ("--changes", "-1")),
     Mistake("seed", "synth gbase8s --changes 1 --to x", ("Missing", "--seed")),
-    Mistake("parts", "synth gbase8s --changes 1 --seed 1 --to x --part-changes 5", ("--part-changes", "--parallel")),
     Mistake(
         "generate over a capture",
         "synth idm-event-log --changes 8 --seed 19 --to made",

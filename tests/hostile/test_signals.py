@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cdcwb_synth import generate
 from tests.processes import started_by
 
 CAPTURE = Path(__file__).parents[2] / "data" / "gbase8s"
@@ -90,10 +91,10 @@ def test_a_signal_while_the_jvm_starts_ends_it_too(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_spark_works_is_one_line_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
-    made = tmp_path / "made"
-    arguments = ["--changes", "50000000", "--seed", "1", "--to", str(made), "--parallel"]
-    with running(tmp_path, "synth", "gbase8s", *arguments) as command:
+    made, target = tmp_path / "made", tmp_path / "saved"
+    generate("gbase8s", changes=100_000, seed=1, to=made)
+    with running(tmp_path, "save", str(made / "capture"), "--to", str(target), "-o", "mode=DROPMALFORMED") as command:
         wait_until(lambda: any("pyspark.worker" in line for line in started_by(command.pid).values()))
         end(command, number)
     wait_until(lambda: not list((tmp_path / "tmp").iterdir()))
-    assert list(made.iterdir()) == []
+    assert not target.exists()

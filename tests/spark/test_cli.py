@@ -18,7 +18,6 @@ import pytest
 from cdcwb import model
 from cdcwb.cli import main
 from cdcwb_synth import generate
-from tests.unit.test_synth_generate import content
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -362,15 +361,3 @@ def test_a_reader_of_standard_output_may_have_seen_enough(clean: Path) -> None:
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["file"] == str(file)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_capture_generated_in_parallel_depends_on_its_parts_alone(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    given = ("--changes", "900", "--seed", "3", "--parallel", "--part-changes", "200")
-    code, out, _ = run(capsys, "synth", "gbase8s", *given, "--to", tmp_path / "a")
-    assert (code, out) == (0, f"{tmp_path / 'a'}: a gbase8s capture with 900 changes in 5 parts\n")
-    parts: Any = {"run": lambda function, tasks: [function(task) for task in tasks], "part_changes": 200}
-    generate("gbase8s", changes=900, seed=3, to=tmp_path / "b", table_names=True, **parts)
-    assert content(tmp_path / "a") == content(tmp_path / "b")
-    assert summary(capsys, tmp_path / "a" / "capture")["changes"] == 900

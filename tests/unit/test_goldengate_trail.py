@@ -322,12 +322,13 @@ def test_a_raw_trail_among_texts_is_refused(tmp_path: Path) -> None:
 
 
 def made(tmp_path: Path, count: int) -> Path:
-    """A generated trail."""
+    """A trail with the records of generated text."""
     generate(
-        "goldengate", changes=count, seed=3, to=tmp_path / "made", form="raw", style="11g", byte_order="big",
-        lobs=False, updates="pairs", long_varchars=300, restarts=1, abends=1, all_types_share=0.1,
+        "goldengate", changes=count, seed=3, to=tmp_path / "made", style="11g", byte_order="big", lobs=False,
+        updates="pairs", long_varchars=300, restarts=1, abends=1, all_types_share=0.1, switches=SWITCHES,
     )  # fmt: skip
-    return tmp_path / "made" / "capture" / "et000000"
+    text = (tmp_path / "made" / "capture" / "logdump.txt").read_bytes().replace(b"Name: *FileHeader*\n", b"")
+    return written(tmp_path, raw_trail(text, "big")[0], name="et000000")
 
 
 def test_the_kit(tmp_path: Path) -> None:

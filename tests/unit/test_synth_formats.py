@@ -43,7 +43,6 @@ MADE: dict[str, tuple[str, dict[str, Any]]] = {
     "external ids, names in the messages": (
         "qlik-kafka", {"form": "json", "generation": "external", "naming": "message", "delete_row": "beforeData"},
     ),
-    "names in a column": ("qlik-kafka", {"form": "json", "naming": "column"}),
     "little-endian masks, columns that were not captured": (
         "qlik-kafka",
         {"form": "avro-envelope", "container": "kcat", "mask_order": "little", "column_mask": 0.2},
@@ -189,7 +188,6 @@ def test_every_option_is_described_and_taken_as_text(tmp_path: Path, format: str
         ("goldengate", {"zone": "Mars/Olympus"}, "no time zone"),
         ("goldengate", {"unified_prefix": 3}, "2 or 4"),
         ("goldengate", {"undo": 0.1, "form": "json"}, "undo is 0"),
-        ("goldengate", {"form": "raw"}, "style is 11g"),
         ("goldengate", {"trail": "./dirdat/"}, "first letters"),
         ("goldengate", {"style": "11g", "switches": "ghdr"}, "only detail"),
         ("goldengate", {"switches": "detail,metadata"}, "nobody can tell"),

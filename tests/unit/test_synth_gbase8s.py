@@ -13,7 +13,6 @@ from cdcwb_synth.catalogue import Table, TableVersion
 from cdcwb_synth.encoder import EncoderContext
 from cdcwb_synth.gbase8s import GBase8sEncoder, GBase8sOptions, LogPositions
 from cdcwb_synth.model import Operation
-from cdcwb_synth.parts import WHOLE
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.values import Column, Type
 from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
@@ -31,7 +30,7 @@ def records(folder: Path, events: Sequence[Event], **options: Any) -> list[str]:
         (folder / name).mkdir()
     truth = Truth("gbase8s", folder / "truth")
     chosen = GBase8sOptions.parse({"split_updates": 0.0} | options)
-    encoder = GBase8sEncoder(EncoderContext(chosen, 1, 0, folder, WHOLE, truth))
+    encoder = GBase8sEncoder(EncoderContext(chosen, 1, 0, folder, truth))
     for event in events:
         encoder.write(event, 0)
     encoder.finish()
