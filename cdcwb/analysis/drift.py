@@ -12,7 +12,6 @@ from dataclasses import astuple, dataclass
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -56,7 +55,6 @@ __all__ = [
     "drift",
     "lane_rows",
     "misaligned_rows",
-    "newest_schema",
     "profile_rows",
     "reading",
     "schema_changes",
@@ -253,47 +251,6 @@ def _step(old: Period, new: Period, evidence: Mapping[tuple[str, str], str]) -> 
     where |= {"first_position": new.first_position, "first_at": new.first_at}
     found = [Finding(*astuple(difference), **where) for difference in changed]
     return Step(before, after, found, compatibility(before.columns, after.columns, former_names(changed)), new.again)
-
-
-# --- a sink that keeps the newest schema ------------------------------------------------------------------------------
-
-_LOSS: Final = {
-    Rule.DROPPED: "the column no longer exists: its values are lost",
-    Rule.RENAMED: "the value is under another name: the column is NULL, unless the sink knows the old name",
-    Rule.ADDED: "the rows do not have the column: it is NULL, as if it were NULL in the source",
-    Rule.RETYPED: "the value may not fit the new type",
-    Rule.RESIZED: "the value may not fit the new size",
-    Rule.REORDERED: "a sink that goes by position takes values for those of other columns",
-    Rule.KEY: "rows are found by another key",
-    Rule.NULLABILITY: "NULL may be where none is allowed",
-}
-
-
-def newest_schema(known: Sequence[Version], changed: Sequence[Step] = ()) -> list[dict[str, Any]]:
-    """Errors of a sink that reads all rows by the newest version of their table: ``table``, ``table_version`` (of the
-    rows), ``changes`` (the number of rows), ``rule``, ``column``, ``old``, ``new``, ``what``. Only versions with rows,
-    and only differences that lose or confuse values. The ``changed`` steps determine which version is the newest, and
-    which columns were renamed."""
-    used = [version for version in known if version.changes]
-    newest = {version.table: version for version in (*used, *(step.new for step in changed if step.new.changes))}
-    final_names: dict[tuple[str, str], dict[str, str]] = {}
-    later: dict[str, dict[str, str]] = defaultdict(dict)
-    for step in reversed(changed):
-        of_table = later[step.new.table]
-        for new, old in former_names(step.differences).items():
-            of_table[old] = of_table.pop(new, new)
-        final_names.setdefault((step.old.table, step.old.table_version), dict(of_table))
-    losses = []
-    for version in sorted(used, key=attrgetter("table")):
-        last = newest[version.table]
-        names = final_names.get((version.table, version.table_version), {})
-        why = dict.fromkeys(names.items(), "renamed on the way")
-        for found in differences(version.columns, last.columns, why) if version is not last else ():
-            if found.severity is not Severity.INFO or found.rule is Rule.ADDED:
-                about = {name: getattr(version, name) for name in ("table", "table_version", "changes")}
-                facts = {"rule": str(found.rule), "column": found.column, "old": found.old, "new": found.new}
-                losses.append({**about, **facts, "what": _LOSS[found.rule]})
-    return losses
 
 
 # --- selection of versions --------------------------------------------------------------------------------------------

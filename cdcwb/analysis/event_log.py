@@ -1,5 +1,4 @@
-"""Questions that only an event log answers: its rows in the form that publication reads, whether old values follow from
-new ones, and the net effect of an object's rows (docs/formats/idm-event-log.md §4)."""
+"""The rows of an event log in the form that publication reads, and the settings and snapshot of a publication."""
 
 from __future__ import annotations
 
@@ -11,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import MAP, Ints, Pairs, group_starts, maps_of, ranks, row_texts
-from cdcwb.dataset import Batches, Rows, complete_keys, differ
+from cdcwb.analysis.images import Pairs, group_starts
+from cdcwb.dataset import Batches, Rows
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.options import as_object
@@ -20,32 +19,19 @@ from cdcwb.formats.source import fetched, is_folder
 from cdcwb.model import Kind
 from cdcwb.words import visible
 from cdcwb.xds import ROWS, Settings
-from cdcwb.xds.rows import codes, flags
 
 __all__ = [
     "LOCATION",
-    "OBJECT",
-    "chain_breaks",
     "location_texts",
     "log_events",
     "log_rows",
-    "net_effects",
     "read_settings",
     "snapshot_files",
 ]
 
 LOCATION: Final = ("file_index", "offset")
 
-OBJECT: Final = ("table", "table_key")
-"""The columns that name the object of a row in :func:`chain_breaks` and :func:`net_effects`."""
-
 _EVENTS: Final = ("kind", "position", "changed_at", "headers", *LOCATION)
-_AT_ONCE: Final = 1 << 16  # rows whose objects are evaluated together
-_WITH_NEW: Final = (1, 2, 3)
-_WITH_OLD: Final = (2, 3)
-_QUERY_BACK_ROW: Final = (5, 6)
-_INSERTS: Final = (1, 5, 7)
-_RESETS: Final = (4, 5, 6)  # after these types no column's value is known from the log
 
 
 def log_events(capture: Any) -> Rows:
@@ -102,157 +88,6 @@ def _repeated(batches: Batches) -> Batches:
         repeated[0] = same[0].as_py() == last
         last = same[len(same) - 1].as_py()
         yield pa.RecordBatch.from_arrays([*batch.columns[: len(ROWS) - 1], pa.array(repeated)], schema=ROWS)
-
-
-# --- objects ----------------------------------------------------------------------------------------------------------
-
-_LOGGED: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in OBJECT),
-        *((name, pa.int64()) for name in ("record_id", "event_type")),
-        *((name, pa.string()) for name in ("column_name", "old_value", "new_value")),
-        *(ROWS.field(name) for name in LOCATION),
-    ]
-)
-
-
-def _of_objects(rows: Rows, function: Any, schema: pa.Schema) -> Rows:
-    """The rows that a function makes of rows of a known type with known object and record_id: it gets all rows of an
-    object, those of :data:`_LOGGED`, in the order of the log."""
-
-    def each(batches: Batches) -> Batches:
-        for rows in complete_keys(batches, OBJECT, _AT_ONCE):
-            yield function(rows)
-
-    return rows.map(_logged, _LOGGED).by_key(OBJECT, ("record_id", *LOCATION), each, schema)
-
-
-def _logged(batch: pa.RecordBatch) -> pa.RecordBatch:
-    names = ["table_name" if name == "table" else name for name in _LOGGED.names]
-    columns = [batch[name].cast(field.type) for name, field in zip(names, _LOGGED, strict=True)]
-    known = [flags(batch[name].is_valid()) for name in ("table_name", "table_key", "record_id", "event_type")]
-    return pa.RecordBatch.from_arrays(columns, schema=_LOGGED).filter(pa.array(np.logical_and.reduce(known)))
-
-
-_CHAIN: Final = pa.schema(
-    [
-        *(_LOGGED.field(name) for name in (*OBJECT, "column_name", "record_id", "old_value", *LOCATION)),
-        ("previous_record_id", pa.int64()),
-        ("previous_new_value", pa.string()),
-        *((f"previous_{name}", ROWS.field(name).type) for name in LOCATION),
-    ]
-)
-
-
-def chain_breaks(rows: Rows) -> Rows:
-    """Rows of a log (:data:`cdcwb.xds.DECISIONS` with their values) whose old value differs from the new value that the
-    previous row wrote to the same column of the same object.
-
-    One row for each break: table, table_key, column_name, record_id, old_value, file_index, offset, and of the previous
-    row previous_record_id, previous_new_value, previous_file_index, previous_offset. After a row that does not give the
-    value (types 4, 5, 6, or 7 and 8 of the column) nothing is compared. A NULL old value of type 3 is not compared
-    either, since publication does not read it.
-    """
-    return _of_objects(rows, _breaks, _CHAIN)
-
-
-def _breaks(rows: pa.RecordBatch) -> pa.RecordBatch:
-    kind, numbers = rows["event_type"].to_numpy(), np.arange(len(rows))
-    column = codes(*(rows[name] for name in (*OBJECT, "column_name")))
-    by_column = np.argsort(column, kind="stable")
-    follows = np.flatnonzero(np.diff(column[by_column]) == 0) + 1
-    before = np.full(len(rows), -1)
-    before[by_column[follows]] = by_column[follows - 1]
-    reset = np.maximum.accumulate(np.where(np.isin(kind, _RESETS), numbers, -1))
-    named = np.isin(kind, _WITH_OLD) & flags(rows["column_name"].is_valid())
-    named &= (kind == 2) | flags(rows["old_value"].is_valid())
-    # a reset of another object precedes all rows of this one
-    known = (before >= 0) & (before > reset) & np.isin(kind[before], _WITH_NEW)
-    previous = rows.take(pa.array(np.maximum(before, 0)))
-    broken = pa.array(named & known & differ(previous["new_value"], rows["old_value"]))
-    rows, previous = rows.filter(broken), previous.filter(broken)
-    of_previous = {f"previous_{name}": previous[name] for name in ("record_id", "new_value", *LOCATION)}
-    columns = [of_previous[name] if name in of_previous else rows[name] for name in _CHAIN.names]
-    return pa.RecordBatch.from_arrays(columns, schema=_CHAIN)
-
-
-_NET: Final = pa.schema(
-    [
-        *(_LOGGED.field(name) for name in OBJECT),
-        *((name, pa.int64()) for name in ("rows", "first_record_id", "last_record_id")),
-        ("effect", pa.string()),
-        ("before", MAP),
-        ("after", MAP),
-        ("read_back", pa.list_(pa.string())),
-    ]
-)
-
-
-def net_effects(rows: Rows) -> Rows:
-    """The net effect of all rows of an object, as in :func:`chain_breaks`, one row for each object; for a period of
-    time use a filtered capture.
-
-    ``table``, ``table_key``, ``rows``, ``first_record_id``, ``last_record_id``; ``effect``: inserted, updated, deleted,
-    inserted and deleted, or nothing; ``before``: values at the start of the columns that the rows name, ``after``:
-    those at the end (null map: the object did not, or does not, exist); ``read_back``: columns whose last value is not
-    in the log and has to be read from the table (``*`` for the complete row). An object whose first row is not an
-    insert existed before.
-    """
-    return _of_objects(rows, _effects, _NET)
-
-
-def _effects(rows: pa.RecordBatch) -> pa.RecordBatch:
-    kind, numbers, count = rows["event_type"].to_numpy(), np.arange(len(rows)), len(rows)
-    objects = codes(*(rows[name] for name in OBJECT))
-    first = np.flatnonzero(np.append(True, np.diff(objects) != 0))
-    last = np.append(first[1:], count) - 1
-    of_row = np.repeat(np.arange(len(first)), last - first + 1)  # the number of each row's object
-    removed = np.maximum.reduceat(np.where(kind == 4, numbers, -1), first)  # its last delete
-    first_removed = np.minimum.reduceat(np.where(kind == 4, numbers, count), first)
-    asked = np.maximum.reduceat(np.where(np.isin(kind, _QUERY_BACK_ROW), numbers, -1), first)
-    existed, exists = ~np.isin(kind[first], _INSERTS), kind[last] != 4
-
-    # the first and the last row of each column of an object, by name
-    named = np.flatnonzero(flags(rows["column_name"].is_valid()))
-    rank = ranks(rows["column_name"].take(pa.array(named)))
-    order = np.lexsort((rank, of_row[named]))
-    named, rank = named[order], rank[order]
-    starts = np.flatnonzero(np.append(True, (np.diff(of_row[named]) != 0) | (np.diff(rank) != 0))[: len(named)])
-    old, new = named[starts], named[np.append(starts[1:], len(named)) - 1] if len(named) else named
-    owner = of_row[old]
-    had = (old < first_removed[owner]) & np.isin(kind[old], _WITH_OLD) & existed[owner]
-    lasts = (new > removed[owner]) & exists[owner]  # no delete follows
-    has = lasts & np.isin(kind[new], _WITH_NEW) & (new > asked[owner])
-    unknown = lasts & (kind[new] >= 5)
-
-    row_asked = (asked >= 0) & (asked > removed)
-    unknown &= ~row_asked[owner]
-    before, after = _values(rows, old[had], "old_value"), _values(rows, new[has], "new_value")
-    sizes = [np.bincount(owner[chosen], minlength=len(first)) for chosen in (had, has)]
-    asks = np.bincount(owner[unknown], minlength=len(first)) + row_asked
-    same = (removed < 0) & (asks == 0) & ~differ(row_texts(sizes[0], *before), row_texts(sizes[1], *after))
-    effect = np.select(
-        [~existed & exists, ~existed, ~exists, same],
-        ["inserted", "inserted and deleted", "deleted", "nothing"],
-        "updated",
-    )
-    back = np.concatenate([owner[unknown], np.flatnonzero(row_asked)])
-    names = pa.concat_arrays([rows["column_name"].take(pa.array(new[unknown])), pa.repeat("*", int(row_asked.sum()))])
-    offsets = pa.array(np.append(0, np.cumsum(asks)).astype(np.int32))
-    columns = [
-        *(rows[name].take(pa.array(first)) for name in OBJECT),
-        pa.array(last - first + 1),
-        *(rows["record_id"].take(pa.array(at)) for at in (first, last)),
-        pa.array(effect.tolist(), pa.string()),
-        maps_of(sizes[0], *before, existed),
-        maps_of(sizes[1], *after, exists),
-        pa.ListArray.from_arrays(offsets, names.take(pa.array(np.argsort(back, kind="stable")))),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_NET)
-
-
-def _values(rows: pa.RecordBatch, chosen: Ints, value: str) -> tuple[pa.Array, pa.Array]:
-    return rows["column_name"].take(pa.array(chosen)), rows[value].take(pa.array(chosen))
 
 
 # --- settings and snapshot --------------------------------------------------------------------------------------------

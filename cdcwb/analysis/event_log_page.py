@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis import event_log
 from cdcwb.analysis.event_log import LOCATION, location_texts, log_events
 from cdcwb.analysis.frames import TableStore
 from cdcwb.analysis.images import group_starts
@@ -59,7 +58,6 @@ DECISIONS: Final = tuple(str(one) for one in Decision)
 
 _OBJECT: Final = ("table_name", "table_key")
 _OF_DOCUMENT: Final = 40  # rows that are listed with a document
-_CELL: Final = 80  # characters in a cell after which no further value is added
 _MOST_XML: Final = 60_000  # characters of a document that are shown
 _VALUE: Final = 1000  # characters of a value that are shown
 
@@ -136,7 +134,7 @@ class LogPage(Page):
     """An event log with all decisions.
 
     ``complete`` is the complete log, ``part`` the part of it that is shown. ``folder`` stores the tables of the page as
-    Parquet: decisions, chain_breaks and net_effects; None: nothing is stored.
+    Parquet; None: nothing is stored.
     """
 
     kind: ClassVar[str] = "event_type"
@@ -150,7 +148,7 @@ class LogPage(Page):
         folder: Path | None = None,
     ) -> None:
         self.settings = settings
-        self._store = TableStore(folder, ("decisions", "chain_breaks", "net_effects"))
+        self._store = TableStore(folder, ("decisions",))
         self._decoded = TableStore()
         self.published = publish_log(complete, settings, snapshot or None)
         rows = self.published.numbered.map(partial(_decided, settings), _DECIDED)
@@ -283,44 +281,6 @@ class LogPage(Page):
             row["of_document"] = document_of.get(row["overridden_by"])
         return rows
 
-    # --- chain and net effects ----------------------------------------------------------------------------------------
-
-    @cached_property
-    def _chain(self) -> Rows:
-        return self._store.keep("chain_breaks", event_log.chain_breaks(self.rows))
-
-    def chain(self, limit: int = 50) -> Records:
-        """The first old values that differ from the value before."""
-        rows: Records = self._chain.first(_ascending("record_id", *LOCATION), limit).to_pylist()
-        return rows
-
-    @cached_property
-    def chain_breaks(self) -> int:
-        """The number of chain breaks."""
-        return self._chain.fold(len, total)
-
-    @cached_property
-    def _net(self) -> Rows:
-        return self._store.keep("net_effects", event_log.net_effects(self.rows))
-
-    @cached_property
-    def effects(self) -> dict[str, int]:
-        """The number of objects by net effect, most first."""
-        rows = counted(self._net, ["effect"])
-        return {r["effect"]: r["rows"] for r in sorted(rows, key=lambda r: (-r["rows"], r["effect"]))}
-
-    def net(self, limit: int = 40) -> Records:
-        """The net effect of the rows of the objects with most rows: ``was`` and ``now`` are None if the object did not,
-        or does not, exist."""
-        rows: Records = self._net.first([("rows", "descending"), *_ascending(*event_log.OBJECT)], limit).to_pylist()
-        for row in rows:
-            was, now = row.pop("before"), row.pop("after")
-            changed = {name for name, value in now or () if (name, value) not in (was or ())} if now else set()
-            row["was"] = _assigned([pair for pair in was or () if not now or pair[0] in changed])
-            row["now"] = _assigned([pair for pair in now or () if pair[0] in changed])
-            row["read_back"] = ["the whole row" if name == "*" else name for name in row["read_back"]] or None
-        return rows
-
 
 _DECIDED: Final = pa.schema([*ROW_DECISIONS, *(ROWS.field(name) for name in _SHOWN)])
 _AT: Final = pa.field("at", pa.string())
@@ -370,16 +330,6 @@ def _document_numbers(batches: Batches) -> Batches:
         )
         columns = groups.select(["document", "event_count_distinct", "count_all"]).rename_columns(_NUMBERS.names)
         yield from columns.cast(_NUMBERS).combine_chunks().to_batches()
-
-
-def _assigned(pairs: list[tuple[str, str | None]]) -> str | None:
-    """``city = 'Isenau', since = NULL``, as many as fit in a cell; None without columns."""
-    assigned: list[str] = []
-    for name, value in pairs:
-        if sum(map(len, assigned)) > _CELL:
-            return f"{', '.join(assigned)} and {len(pairs) - len(assigned)} more"
-        assigned.append(f"{visible(name, 30)} = " + ("NULL" if value is None else f"'{visible(value, 30)}'"))
-    return ", ".join(assigned) or None
 
 
 def _rows_of_document(rows: Records) -> dict[str, Any]:

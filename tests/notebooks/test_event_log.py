@@ -114,7 +114,7 @@ def test_documents_stand_beside_their_rows_with_what_changes_marked(report: Simp
 
 def test_the_tables_behind_the_page_are_kept_where_asked(report: SimpleNamespace) -> None:
     names = {path.name for path in report.tables.iterdir()}
-    assert {"decisions.parquet", "chain_breaks.parquet", "net_effects.parquet", "problems.parquet"} <= names
+    assert {"decisions.parquet", "problems.parquet"} <= names
     kept = pq.read_table(report.tables / "decisions.parquet")
     assert kept.num_rows == len(report.rows)
     assert Counter(kept["decision"].to_pylist()) == Counter(row["decision"] for row in report.rows)
@@ -127,8 +127,6 @@ def test_the_page_is_small_and_whole(report: SimpleNamespace) -> None:
         "Decisions",
         "Objects",
         "Documents",
-        "Old values that do not fit",
-        "Net effect",
         "Event categories",
     ):
         assert f">{heading}</h2>" in report.html
@@ -154,7 +152,6 @@ def test_the_parameters_of_the_driver_decide(hostile: Any) -> None:
     assert facts["decisions_skipped"] == 2  # the driver's own, and a status that is none
     assert facts["decisions_waiting"] == 1
     assert facts["decisions_needs_snapshot"] == 1
-    assert facts["chain_breaks"] == 1  # record 3 says that Jack stood there
     assert facts["key_spellings"] == 1
     assert facts["snapshot_tables"] == []
     assert "driver&#x27;s database user is drv" in shown(hostile)
@@ -204,8 +201,6 @@ def test_a_capture_without_keys_says_so_in_one_line_and_shows_no_empty_sections(
         "Reasons",
         "Objects",
         "Documents",
-        "Old values that do not fit",
-        "Net effect",
         "Event categories",
     ):
         assert f">{heading}<" not in html

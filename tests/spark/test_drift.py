@@ -12,9 +12,8 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
-from cdcwb.analysis.drift import drift, newest_schema
+from cdcwb.analysis.drift import drift
 from cdcwb.analysis.profiles import values
-from cdcwb.analysis.version_order import versions
 from tests.changes import change, frame, tables, version
 from tests.saved_capture import open_saved
 
@@ -59,7 +58,6 @@ def test_a_capture_without_drift_has_no_findings(spark: SparkSession, tmp_path: 
     capture = cdcwb.load(made / "capture", spark=spark)
     told = drift(capture)
     assert told.findings == []
-    assert newest_schema(told.versions, told.steps) == []
     assert values(capture).misaligned == []
 
 
@@ -113,16 +111,6 @@ def test_a_version_that_comes_back_is_in_force_twice(spark: SparkSession, tmp_pa
         (f"{30:016X}", "column_added", "c"),
     ]
     assert told.mixed == []
-    losses = {(one["table_version"], one["rule"]) for one in newest_schema(told.versions, told.steps)}
-    assert losses == {(f"{T}@1", "column_added"), (f"{T}@2", "column_added"), (f"{T}@2", "column_dropped")}
-
-
-def test_the_newest_version_is_the_one_in_force_at_the_end(spark: SparkSession, tmp_path: Path) -> None:
-    rows = [row(n, {0: 1, 1: 2, 2: 1}[n // 10]) for n in range(30)]
-    told = drift(made_of(spark, tmp_path, rows, [version(T, 1, ["id"]), version(T, 2, ["id", "b"])]))
-    assert [(one["table_version"], one["rule"]) for one in newest_schema(told.versions, told.steps)] == [
-        (f"{T}@2", "column_dropped")
-    ]
 
 
 def test_late_rows_of_an_older_version_do_not_bring_it_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -224,8 +212,6 @@ def test_a_rename_that_no_row_bears_is_found_in_the_next_version(spark: SparkSes
     assert [(one.rule, one.column, one.first_position) for one in told.findings] == [
         *(("column_renamed", "status", None), ("column_added", "more", f"{10:016X}")),
     ]
-    renamed = [one for one in newest_schema(told.versions, told.steps) if one["rule"] == "column_renamed"]
-    assert [(one["old"], one["new"], one["changes"]) for one in renamed] == [("state", "status", 10)]
 
 
 @pytest.mark.oldest
@@ -245,24 +231,6 @@ def test_thousands_of_versions_are_compared_in_a_few_jobs(spark: SparkSession, t
     assert len(told.versions) == len(told.steps) + 1 == count
     assert len(told.findings) >= count - 1
     assert jobs < 40
-
-
-@pytest.mark.oldest
-def test_what_a_sink_with_the_newest_schema_loses_is_told_with_the_rows_it_concerns(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    table = "shop.orders"
-    rows = [change(n, "INSERT", table, table_version=f"{table}@{1 if n < 4 else 2}") for n in range(6)]
-    capture = tables(
-        spark,
-        tmp_path,
-        changes=rows,
-        table_versions=[version(table, 1, ["id", "state"]), version(table, 2, ["id", "kind"])],
-    )
-    found = {(row["rule"], row["column"]): row for row in newest_schema(versions(capture))}
-    assert set(found) == {("column_added", "kind"), ("column_dropped", "state")}
-    assert found["column_dropped", "state"]["changes"] == 4
-    assert "lost" in found["column_dropped", "state"]["what"]
 
 
 def people(count: int, cut: int | None) -> list[dict[str, Any]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import cdcwb
 from cdcwb import xds
-from cdcwb.analysis.event_log import chain_breaks, log_events, log_rows, net_effects
-from cdcwb.analysis.event_log_page import LogPage
+from cdcwb.analysis.continuity import continuity
+from cdcwb.analysis.event_log import log_events, log_rows
 from cdcwb.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -51,11 +51,6 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     return cdcwb.load(path)
 
 
-@pytest.fixture(scope="module")
-def page(capture: Capture) -> LogPage:
-    return LogPage(capture, capture, xds.Settings())
-
-
 def test_rows_are_those_of_the_log_in_the_columns_that_publishing_takes(capture: Capture) -> None:
     rows = log_rows(log_events(capture)).table()
     assert rows.schema.equals(xds.ROWS)
@@ -77,28 +72,9 @@ def test_what_a_reduced_log_lacks_is_filled(tmp_path: Path) -> None:
     ]
 
 
-def test_an_old_value_has_to_be_the_new_value_before(page: LogPage) -> None:
-    found = chain_breaks(page.rows).table().sort_by("record_id").to_pylist()
-    assert [(row["record_id"], row["old_value"], row["previous_record_id"]) for row in found] == [
-        (14, "1", 13),
-        (17, None, 16),
-    ]
-    assert (found[0]["previous_new_value"], found[0]["table_key"], found[0]["column_name"]) == ("2", "id=f", "x")
-
-
-def test_the_net_effect_of_an_object_is_its_first_before_and_last_after(page: LogPage) -> None:
-    rows = net_effects(page.rows).table().to_pylist(maps_as_pydicts="strict")
-    found: dict[str, dict[str, Any]] = {row["table_key"]: row for row in rows}
-    told = {key: (row["effect"], row["before"], row["after"], row["read_back"]) for key, row in found.items()}
-    assert told == {
-        "id=a": ("inserted", None, {"x": "2"}, ["y"]),
-        "id=b": ("nothing", {"x": "1"}, {"x": "1"}, []),
-        "id=c": ("inserted and deleted", None, None, []),
-        "id=d": ("deleted", {"x": "1"}, None, []),
-        "id=e": ("updated", {}, {"x": "7"}, []),
-        "id=f": ("updated", {"x": "1"}, {"x": "5"}, ["*"]),
-    }
-    assert (found["id=a"]["rows"], found["id=a"]["first_record_id"], found["id=a"]["last_record_id"]) == (4, 1, 4)
+def test_an_old_value_that_is_not_the_value_before_breaks_continuity(capture: Capture) -> None:
+    found = continuity(capture).listed
+    assert [(row["kind"], row["key"]) for row in found] == [("gap", {"id": "f"}), ("gap", {"id": "f"})]
 
 
 def test_these_questions_are_refused_of_other_captures(capture: Capture) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
 from cdcwb.analysis import drift as ask
-from cdcwb.analysis.drift import drift, newest_schema, steps_between
+from cdcwb.analysis.drift import drift, steps_between
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.versions import side_by_side
 from cdcwb.model import Severity
@@ -214,16 +214,6 @@ class Drift(Page):
         rows = self.drift.without_version
         answer.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
         answer.record({"rows_without_version": self.answered_by()["rows_without_version"]})
-
-    @panel("What a sink that keeps the newest schema gets wrong")
-    def newest_schema(self, answer: Answer) -> None:
-        """What is lost if rows of older versions are read by the newest version of their table."""
-        losses = newest_schema(self.drift.versions, self.drift.steps)
-        heads = "table; table_version: rows of version; changes: rows; rule; column; old: in the rows"
-        heads += "; new: in the newest; what: what goes wrong"
-        none = "Nothing: no row of an older version loses anything."
-        answer.table(_in_words(losses[:100]), heads, total=len(losses), none=none)
-        answer.record({"newest_schema_losses": len(losses)})
 
 
 def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from cdcwb.model import Problem
 from cdcwb.report import xml
 from cdcwb.report.answer import Answer
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
-from cdcwb.words import count, joined, plural, tally
+from cdcwb.words import count, joined, plural
 from cdcwb.xds.changes import NO_KEY
 
 if TYPE_CHECKING:
@@ -204,34 +204,6 @@ class EventLog(Page):
             capture = answer.links.capture if answer.links else ""
             answer.document(xml.side_by_side(led, capture), plural(len(led), "document"))
             answer.note(f"{count(len(documents))} of {plural(self.facts['documents'], 'document')} shown.")
-
-    @panel("Old values that do not fit")
-    def chain(self, answer: Answer) -> None:
-        """Rows whose old value differs from the value that the previous row wrote."""
-        answer.record({"chain_breaks": self.log.chain_breaks if self.log else 0})
-        if self.log and not self.nothing:
-            headings = "record_id; scope: object; column_name: column; previous_record_id: previous record"
-            headings += "; previous_new_value: value it wrote; old_value"
-            rows = words.with_object(self.log.chain(50), "table")
-            answer.table(
-                rows,
-                headings,
-                total=self.log.chain_breaks,
-                none="Each old value is the value that the previous row wrote.",
-            )
-
-    @panel("Net effect")
-    def net(self, answer: Answer) -> None:
-        """The net effect of all rows of an object."""
-        effects = self.log.effects if self.log else {}
-        answer.record({"net_effects": effects})
-        if not self.log or self.nothing:
-            return
-        if effects:
-            answer.note(f"Of {plural(sum(effects.values()), 'object')}: {tally(effects)}.")
-        headings = "scope: object; rows; effect; was: before; now: after; read_back: read from the table"
-        rows = words.with_object(self.log.net(40), "table")
-        answer.table(rows, headings, total=sum(effects.values()), none="There are no objects.")
 
     @panel("Event categories")
     def categories(self, answer: Answer) -> None:
