@@ -1,7 +1,7 @@
 """Schema drift: how the tables of a capture changed their columns, and the effect on their rows.
 
-Versions are compared by their definitions (:mod:`cdcwb.analysis.versions`). Renames are detected from DDL records, from
-rows (:mod:`cdcwb.analysis.version_order`) and from profiles of values (:mod:`cdcwb.analysis.profiles`).
+Versions are compared by their definitions (:mod:`cdcwb.analysis.versions`). Renames are detected from DDL records and
+from rows (:mod:`cdcwb.analysis.version_order`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import Pairs
-from cdcwb.analysis.profiles import ALIKE, NOTHING, Misaligned, Profile, Values, combined, distance, values
 from cdcwb.analysis.version_order import (
     Period,
     Renaming,
@@ -44,7 +43,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import table_labels
 from cdcwb.model import EVENTS, Kind, Operation, Severity
-from cdcwb.words import plural, visible
+from cdcwb.words import visible
 
 __all__ = [
     "Drift",
@@ -54,11 +53,8 @@ __all__ = [
     "difference_words",
     "drift",
     "lane_rows",
-    "misaligned_rows",
-    "profile_rows",
     "reading",
     "schema_changes",
-    "step_profiles",
     "step_title",
     "steps_between",
     "version_rows",
@@ -69,8 +65,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Finding(Difference):
-    """One difference between a version of a table and the next, or a column with the values of another.
-    ``first_position`` is the position of the first row of the ``new_version``, or of such values; None without rows."""
+    """One difference between a version of a table and the next. ``first_position`` is the position of the first row of
+    the ``new_version``; None without rows."""
 
     table: str
     new_version: str
@@ -94,7 +90,7 @@ class Step:
 class Drift:
     """The schema drift of a capture. ``mixed``: tables in which rows of an older version follow rows of a newer one
     although the older version did not return, and how often. ``without_version``: rows of unknown version by table,
-    with the location of the first (``position``, ``file``, ``offset``). ``values``: profiles of all versions."""
+    with the location of the first (``position``, ``file``, ``offset``)."""
 
     versions: list[Version]
     periods: list[Period]
@@ -102,18 +98,11 @@ class Drift:
     mixed: list[tuple[str, int]]
     statements: list[Statement]
     without_version: list[dict[str, Any]]
-    values: Values
 
     @property
     def findings(self) -> list[Finding]:
-        """All differences of all steps and all misaligned values, worst first, then by table and position."""
+        """All differences of all steps, worst first, then by table and position."""
         found = [finding for step in self.steps for finding in step.differences]
-        for item in self.values.misaligned:
-            evidence = f"the values of {plural(item.changes, 'row')} look like those of "
-            where = (item.table, item.table_version, item.first["position"], item.first["changed_at"])
-            for column, other in item.columns:
-                facts = (Rule.MISALIGNED, Severity.ERROR, column, column, other, evidence + other)
-                found.append(Finding(*facts, *where))
         ranks = list(Severity)
         return sorted(found, key=lambda one: (ranks.index(one.severity), one.table, one.first_position or "", one.rule))
 
@@ -124,9 +113,8 @@ def drift(capture: Any) -> Drift:
     statements, without_version = _events(capture, known)
     in_force, mixed = periods(capture, known)
     pairs = [(old, new) for old, new in pairwise(in_force) if old.version.table == new.version.table]
-    profiles = values(capture)
-    steps = _steps(capture, pairs, statements, profiles)
-    return Drift(known, in_force, steps, mixed, statements, without_version, profiles)
+    steps = _steps(capture, pairs, statements)
+    return Drift(known, in_force, steps, mixed, statements, without_version)
 
 
 # --- evidence in events -----------------------------------------------------------------------------------------------
@@ -189,12 +177,10 @@ def _merged_evidence(parts: Sequence[tuple[pa.Table, pa.Table]]) -> tuple[pa.Tab
 
 def steps_between(capture: Any, known: Drift, old: Version, new: Version) -> list[Step]:
     """The step between two versions that need not be adjacent."""
-    return _steps(capture, [(all_changes(old), all_changes(new))], known.statements, known.values)
+    return _steps(capture, [(all_changes(old), all_changes(new))], known.statements)
 
 
-def _steps(
-    capture: Any, pairs: Sequence[tuple[Period, Period]], statements: Sequence[Statement], values: Values
-) -> list[Step]:
+def _steps(capture: Any, pairs: Sequence[tuple[Period, Period]], statements: Sequence[Statement]) -> list[Step]:
     """The differences of each pair of consecutive periods; includes steps without a difference."""
     of_table: dict[str, list[Statement]] = defaultdict(list)
     for statement in statements:
@@ -208,11 +194,9 @@ def _steps(
         left = [pair for pair in candidates(old.version.columns, new.version.columns) if taken.isdisjoint(pair)]
         renamed.append(by_ddl)
         possible.append([Renaming(new.version.table, *pair) for pair in left])
-    evidence = _continuing(capture, list(dict.fromkeys(pair for of_step in possible for pair in of_step)), values)
-    ranks = {pair: rank for rank, pair in enumerate(evidence)}
+    by_rows = retained_values(capture, list(dict.fromkeys(pair for of_step in possible for pair in of_step)))
     for by_ddl, of_step in zip(renamed, possible, strict=True):
-        found = sorted((pair for pair in of_step if pair in ranks), key=ranks.__getitem__)
-        by_ddl |= {(pair.old, pair.new): evidence[pair] for pair in found}
+        by_ddl |= {(pair.old, pair.new): why for pair in of_step if (why := by_rows.get(pair)) is not None}
     return [_step(old, new, why) for (old, new), why in zip(pairs, renamed, strict=True)]
 
 
@@ -222,26 +206,6 @@ def _is_between(ddl: Statement, old: Period, new: Period) -> bool:
         return True
     before, after = old.first_position, new.first_position
     return (before is None or ddl.position > before) and (after is None or ddl.position <= after)
-
-
-def _continuing(capture: Any, possible: Sequence[Renaming], values: Values) -> dict[Renaming, str]:
-    """The renamings of which rows or values are evidence, with it; best evidence first. Profiles decide where rows do
-    not."""
-    by_rows = retained_values(capture, possible)
-    evidence = {pair: why for pair in possible if (why := by_rows.get(pair)) is not None}
-    profiles: dict[tuple[str, str], list[Profile]] = defaultdict(list)
-    for (table, _), columns in values.profiles.items() if possible else ():
-        for name, profile in columns.items():
-            profiles[table, name].append(profile)
-    for pair in possible:
-        if pair not in by_rows:
-            old, new = (combined(profiles.get((pair.table, name), ())) for name in pair[1:])
-            far = distance(old, new)
-            if far is not None and far <= ALIKE:
-                words = f"{plural(old.values, 'value')} before, {plural(new.values, 'value')} after"
-                same = "the ordinal, the type and the shape of the values are the same"
-                evidence[pair] = f"no row shows both, but {same} ({words})"
-    return evidence
 
 
 def _step(old: Period, new: Period, evidence: Mapping[tuple[str, str], str]) -> Step:
@@ -395,65 +359,3 @@ def _why(reasons: Sequence[str]) -> str:
     if not reasons:
         return "yes"
     return f"no: {'; '.join(reasons[:5])}" + (f"; and {len(reasons) - 5} more" if len(reasons) > 5 else "")
-
-
-def misaligned_rows(misaligned: Iterable[Misaligned]) -> list[dict[str, Any]]:
-    """A row for each column that has the values of another."""
-    return [
-        {
-            **{name: item.first[name] for name in ("table", "position", "file", "offset")},
-            "at": item.first["changed_at"],
-            "column": column,
-            "looks_like": other,
-            "changes": item.changes,
-        }
-        for item in misaligned
-        for column, other in item.columns
-    ]
-
-
-def profile_rows(
-    before: Mapping[str, Profile], after: Mapping[str, Profile], columns: Iterable[tuple[str, str]]
-) -> list[dict[str, Any]]:
-    """A row for each column with the profile of its values before and after; ``columns``: pairs of the name before and
-    after."""
-    rows = []
-    for old, new in columns:
-        both = before.get(old, NOTHING), after.get(new, NOTHING)
-        far = distance(*both)
-        looks = [
-            {
-                "values": f"{profile.values:,}",
-                "null": _share(profile.nulls, profile.rows),
-                "numbers": _share(profile.number, profile.values),
-                "dates": _share(profile.time, profile.values),
-                "characters": f"{profile.length / profile.values:.1f}" if profile.values else "—",
-                "magnitude": f"{10 ** min(profile.magnitude / profile.number, 300):.3g}" if profile.number else "—",
-            }
-            for profile in both
-        ]
-        change = {n: look if look == looks[1][n] else f"{look} → {looks[1][n]}" for n, look in looks[0].items()}
-        name = new if old == new else f"{new} (before: {old})"
-        rows.append({"column": name, **change, "unlike": "too few values" if far is None else f"{far:.2f}"})
-    return rows
-
-
-def _share(part: float, total: float) -> str:
-    return f"{part / total:.0%}" if total else "—"
-
-
-def step_profiles(changed: Iterable[Step], values: Values) -> list[dict[str, Any]]:
-    """How the values of columns that are retained or renamed changed from one version to the next, largest difference
-    first. Columns with too few values on one side are excluded."""
-    rows = []
-    for step in changed:
-        table = step.new.table
-        before, after = (values.profiles.get((table, s.table_version), {}) for s in (step.old, step.new))
-        former = former_names(step.differences)
-        for name in after:
-            old = former.get(name, name)
-            far = distance(before.get(old, NOTHING), after[name])
-            if far is not None:
-                (row,) = profile_rows(before, after, [(old, name)])
-                rows.append((far, {"table": table, "old": step.old.number, "new": step.new.number, **row}))
-    return [row for _, row in sorted(rows, key=lambda pair: (-pair[0], pair[1]["table"], pair[1]["column"]))]

@@ -49,7 +49,6 @@ class Rule(StrEnum):
     REORDERED = "columns_reordered"
     KEY = "key_changed"
     NULLABILITY = "nullability_changed"
-    MISALIGNED = "values_misaligned"
 
     @property
     def heading(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.drift import drift
-from cdcwb.analysis.profiles import values
 from tests.changes import change, frame, tables, version
 from tests.saved_capture import open_saved
 
@@ -58,7 +56,6 @@ def test_a_capture_without_drift_has_no_findings(spark: SparkSession, tmp_path: 
     capture = cdcwb.load(made / "capture", spark=spark)
     told = drift(capture)
     assert told.findings == []
-    assert values(capture).misaligned == []
 
 
 def test_rows_whose_version_is_not_known_are_counted(spark: SparkSession, tmp_path: Path) -> None:
@@ -231,35 +228,3 @@ def test_thousands_of_versions_are_compared_in_a_few_jobs(spark: SparkSession, t
     assert len(told.versions) == len(told.steps) + 1 == count
     assert len(told.findings) >= count - 1
     assert jobs < 40
-
-
-def people(count: int, cut: int | None) -> list[dict[str, Any]]:
-    rng = random.Random(3)
-    rows = []
-    for number in range(count):
-        values = [
-            str(number),
-            rng.choice(["Anna", "Bert", "Clara", "Dora"]) + str(rng.randrange(9)),
-            rng.choice(["ROME", "OSLO", "PARIS"]),
-            f"{rng.random() * 1000:.2f}",
-        ]
-        if cut is not None and number >= cut:
-            values[1], values[3] = values[3], values[1]
-        rows.append(change(number, "INSERT", "hr.people", after=dict(zip(["id", "name", "city", "pay"], values))))  # noqa: B905
-    return rows
-
-
-@pytest.mark.oldest
-@pytest.mark.parametrize("cut", [37, 150, 261])
-def test_values_under_the_wrong_columns_are_found_at_their_first_row(
-    spark: SparkSession, tmp_path: Path, cut: int
-) -> None:
-    capture = tables(spark, tmp_path, changes=people(300, cut))
-    (found,) = values(capture).misaligned
-    assert found.columns == [("name", "pay"), ("pay", "name")]
-    assert (found.first["position"], found.first["offset"], found.changes) == (f"{cut:016X}", cut * 100, 300 - cut)
-
-
-def test_values_under_their_own_columns_are_not_accused(spark: SparkSession, tmp_path: Path) -> None:
-    assert values(tables(spark, tmp_path, changes=people(300, None))).misaligned == []
-    assert values(tables(spark, tmp_path, changes=people(20, 10))).misaligned == []

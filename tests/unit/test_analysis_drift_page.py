@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
-from cdcwb.analysis.drift import chosen, profile_rows
-from cdcwb.analysis.profiles import Profile, measures
+from cdcwb.analysis.drift import chosen
 from cdcwb.analysis.version_order import Version
 from cdcwb.errors import OptionError
 
@@ -84,19 +82,3 @@ def test_the_tables_whose_steps_are_shown_are_one_or_all() -> None:
 def test_a_name_that_does_not_show_is_escaped_in_the_message() -> None:
     with pytest.raises(OptionError, match=r"\\x1b"):
         chosen(KNOWN, "\x1b[31m", "", "")
-
-
-def profile_of(values: list[str | None]) -> Profile:
-    sums = measures(pa.array(values, pa.string()))
-    return Profile(*(sum(sums[name].to_pylist()) for name in Profile._fields))
-
-
-def test_profiles_side_by_side_say_what_changed_and_hold_no_value() -> None:
-    before = {"pay": profile_of([f"{n}.50" for n in range(100, 120)])}
-    after = {"pay": profile_of(["2026-01-02", None, *["2026-03-04"] * 18])}
-    (row,) = profile_rows(before, after, [("pay", "pay")])
-    assert (row["column"], row["values"], row["null"]) == ("pay", "20 → 19", "0% → 5%")
-    assert (row["numbers"], row["dates"], row["characters"]) == ("100% → 0%", "0% → 100%", "6.0 → 10.0")
-    assert float(row["unlike"]) > 1
-    (gone,) = profile_rows(before, {}, [("pay", "wage")])
-    assert (gone["column"], gone["values"], gone["unlike"]) == ("wage (before: pay)", "20 → 0", "too few values")

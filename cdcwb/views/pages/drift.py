@@ -1,5 +1,4 @@
-"""The page about schema drift: versions of tables, their differences, compatibility of readers, and misaligned
-values."""
+"""The page about schema drift: versions of tables, their differences, and compatibility of readers."""
 
 from __future__ import annotations
 
@@ -29,11 +28,10 @@ _VERSIONS: Final = (
     "table; number: version; table_version: name; changes; columns; origin: known from; first_position"
     "; first_at: first change; last_at: last"
 )
-_PROFILES: Final = "column; values; null: NULL; numbers; dates; characters; magnitude; unlike"
 
 
 class Drift(Page):
-    """Versions of tables, the steps between them, and misaligned values.
+    """Versions of tables, and the steps between them.
 
     ``table``: the table whose steps are shown column by column (empty: all). ``old_version``, ``new_version``: compare
     these two; both empty: every step between consecutive versions. See :func:`cdcwb.analysis.drift.chosen`.
@@ -47,9 +45,7 @@ class Drift(Page):
         super().__init__(opened)
         self.drift = drift(self.capture)
         named, self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
-        self.values = self.drift.values
         self.reported = self.drift.findings
-        self.wrong = ask.misaligned_rows(self.values.misaligned)
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
             self.steps = steps_between(self.capture, self.drift, *self.pair)
@@ -110,7 +106,6 @@ class Drift(Page):
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
                 ("findings", count(len(findings)), tally(by_severity)),
                 ("rows without a version", lacking, where),
-                ("under the wrong columns", count(len(self.wrong)), "columns whose values look like another's"),
             ]
         )
         inferred = sum(version.origin == "inferred" for version in versions)
@@ -123,9 +118,9 @@ class Drift(Page):
         if not versions:
             answer.note("No table has a version: nothing in the capture shows which columns there are.")
         if several and not changing:
-            answer.note("No table has more than one version, so only values could show a change.")
+            answer.note("No table has more than one version.")
         if not findings:
-            answer.note("No drift: no version differs from the preceding one, and no values are under another column.")
+            answer.note("No drift: no version differs from the preceding one.")
 
     @panel("Versions over time")
     def versions(self, answer: Answer) -> None:
@@ -152,7 +147,7 @@ class Drift(Page):
 
     @panel("Findings")
     def findings(self, answer: Answer) -> None:
-        """Differences between versions, and misaligned values, worst first."""
+        """Differences between versions, worst first."""
         heads = "severity; rule; table; column; old; new; first_position; first_at: first time; evidence"
         rows = [{name: getattr(finding, name) for name in headings(heads)} for finding in self.reported[:200]]
         answer.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
@@ -183,30 +178,6 @@ class Drift(Page):
         answer.table(fits[:100], heads, total=len(fits), none="There is no step from one version to another.")
         answer.record({"compatibility": [[row["table"], row["old"], row["new"], row["fit"]] for row in fits]})
 
-    @panel("Values under the wrong columns")
-    def misaligned(self, answer: Answer) -> None:
-        """Columns whose values begin to resemble those of another, with the profiles of both before."""
-        heads = "table; column; looks_like; changes: rows; position: from position; at: from time; file; offset"
-        profiles = self.values.profiles.values()
-        looked = sum(sum(profile.rows for profile in columns.values()) > 0 for columns in profiles)
-        none = f"In {plural(looked, 'version')} with values, those of every column look like its own."
-        none = none if looked else "No row has values."
-        answer.table(self.wrong[:100], heads, total=len(self.wrong), none=none, folder=self.asked.shown)
-        names = ("table", "column", "looks_like", "position", "changes")
-        answer.record({"misaligned": [[row[name] for name in names] for row in self.wrong]})
-        for m in self.values.misaligned[:12]:
-            answer.note(f"{m.table}, before {m.first['position'] or m.first['offset']} → from there on:")
-            answer.table(ask.profile_rows(m.before, m.after, [(name, name) for name, _ in m.columns]), _PROFILES)
-
-    @panel("How values changed")
-    def profiles(self, answer: Answer) -> None:
-        """Profiles of the values of each column before and after a step, largest difference first."""
-        rows = ask.step_profiles(self.steps, self.values)
-        heads = f"table; old: old version; new: new version; {_PROFILES}"
-        none = "No step has enough values on both sides."
-        none = none if self.steps else "There is no step from one version to another."
-        answer.table(rows[:30], heads, total=len(rows), none=none)
-
     @panel("Rows without a version")
     def without_version(self, answer: Answer) -> None:
         """Rows of unknown table version."""
@@ -230,14 +201,13 @@ _RULES: Final = {
     "columns_reordered": ("column order changed", "column orders changed"),
     "key_changed": ("key changed", "keys changed"),
     "nullability_changed": ("nullability changed", "nullabilities changed"),
-    "values_misaligned": ("column with values of another", "columns with values of another"),
 }
 
 
 def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:
     position, at = where
     name = f"{table}.{old if rule == 'column_renamed' else column}" if column else table
-    known = {"column_renamed", "column_retyped", "column_resized", "values_misaligned"}
+    known = {"column_renamed", "column_retyped", "column_resized"}
     text = visible(name)
     if rule in known and old and new:
         text += f" → {visible(new)}" if rule == "column_renamed" else f" ({visible(old)} → {visible(new)})"
