@@ -90,5 +90,3 @@ def test_breaks_that_a_format_cannot_have_are_refused(tmp_path: Path) -> None:
     for format, option in (("canal", "late"), ("goldengate", "late"), ("idm-event-log", "phantom")):
         with pytest.raises(SynthError, match=option):
             generate(format, changes=10, seed=1, to=tmp_path, **{option: 1})
-    with pytest.raises(SynthError, match="a capture in parts has no breaks"):
-        generate("maxwell", changes=10, seed=1, to=tmp_path, run=lambda work, tasks: [*map(work, tasks)], lost=1)
