@@ -8,57 +8,68 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final
 
 from cdcwb.analysis import change_counts
-from cdcwb.analysis.change_counts import ByTable
 from cdcwb.analysis.frames import NO_TABLE, dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary import count_events
-from cdcwb.index.columns import Bools, Headers
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural
 
-__all__ = ["BINS", "Done", "command", "done", "ledger", "ledger_sentence", "readers", "short_names", "versions"]
+__all__ = [
+    "BINS",
+    "OverTime",
+    "command",
+    "ledger",
+    "ledger_sentence",
+    "over_time",
+    "readers",
+    "short_names",
+    "tables",
+    "versions",
+]
 
 BINS: Final = 120
 """Maximum number of time bins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """Changes over time and by table.
+class OverTime:
+    """Changes over time.
 
-    ``over_time``: ``began_at`` (start of a bin), ``operation``, ``changes``; bins without changes are left out. Bins
-    are ``width_us`` microseconds wide, and at most :data:`BINS` cover the ``axis`` (None: no change has a time).
-    ``without_time``: changes without a time, by operation. ``tables``: rows of
-    :func:`cdcwb.analysis.change_counts.table_rows`.
+    ``rows``: ``began_at`` (start of a bin), ``operation``, ``changes``; bins without changes are left out. Bins are
+    ``width_us`` microseconds wide, and at most :data:`BINS` cover the ``axis`` (None: no change has a time).
+    ``without_time``: changes without a time, by operation.
     """
 
-    over_time: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     without_time: dict[str, int] = field(default_factory=dict)
     width_us: int = 1
     axis: TimeAxis | None = None
-    tables: list[dict[str, Any]] = field(default_factory=list)
 
 
-def done(capture: Any, first: datetime | None = None, last: datetime | None = None) -> Done:
-    """Changes over time and by table. ``first`` and ``last`` bound all times, as far as they are known. Times are those
-    of :func:`cdcwb.analysis.frames.dated_rows`."""
-    rows = dated_rows(capture, ("operation", "schema_name", "table_name", "position", "committed_at"))
-    axis = change_counts.time_axis(rows, attrgetter("at"), first, last)
+def over_time(
+    capture: Any, first: datetime | None = None, last: datetime | None = None, axis: TimeAxis | None = None
+) -> OverTime:
+    """Changes over time. ``first`` and ``last`` bound all times, as far as they are known; or ``axis`` is given. Times
+    are those of :func:`cdcwb.analysis.frames.dated_rows`."""
+    rows = dated_rows(capture, ("operation", "committed_at"))
+    axis = axis or change_counts.time_axis(rows, attrgetter("at"), first, last)
     start, width = (0, 1) if axis is None else axis.bins(BINS)
+    ask = partial(change_counts.over_time, start=start, width_us=width)
+    counted = change_counts.of_all(rows, ask, change_counts.added)
+    return OverTime(*change_counts.over_time_rows(counted, start, width), width, axis)
 
-    def ask(headers: Headers, mask: Bools) -> tuple[Counter[Any], ByTable]:
-        return change_counts.over_time(headers, mask, start, width), change_counts.by_table(headers, mask)
 
-    def merge(parts: Sequence[tuple[Counter[Any], ByTable]]) -> tuple[Counter[Any], ByTable]:
-        return change_counts.added(counts for counts, _ in parts), change_counts.merge_tables([two for _, two in parts])
-
-    counted, tables = change_counts.of_all(rows, ask, merge)
-    return Done(*change_counts.over_time_rows(counted, start, width), width, axis, change_counts.table_rows(tables))
+def tables(capture: Any) -> list[dict[str, Any]]:
+    """Rows of :func:`cdcwb.analysis.change_counts.table_rows`. Times are those of
+    :func:`cdcwb.analysis.frames.dated_rows`."""
+    rows = dated_rows(capture, ("operation", "schema_name", "table_name", "position", "committed_at"))
+    return change_counts.table_rows(change_counts.of_all(rows, change_counts.by_table, change_counts.merge_tables))
 
 
 def ledger(capture: Any) -> list[dict[str, Any]]:

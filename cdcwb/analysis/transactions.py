@@ -180,7 +180,7 @@ def drawn(transactions: TransactionIndex, limit: int, numbers: Ints) -> Ints:
     if len(numbers) <= limit:
         return longest(transactions, limit, numbers)
     unfinished = longest(transactions, limit // 4, numbers[transactions.is_unfinished[numbers]])
-    others = longest(transactions, limit - len(unfinished), np.setdiff1d(numbers, unfinished, assume_unique=True))
+    others = longest(transactions, limit - len(unfinished), numbers[~np.isin(numbers, unfinished)])
     return longest(transactions, limit, np.concatenate([unfinished, others]))
 
 

@@ -2,7 +2,7 @@
 
 from cdcwb.charts.contents import MOST_FILES, begins, done_over_time, ledger, operations
 from cdcwb.charts.continuity import breaks_over_time, version_chain
-from cdcwb.charts.decisions import decisions, histories, timelines
+from cdcwb.charts.decisions import decisions, histories
 from cdcwb.charts.drift import version_lanes
 from cdcwb.charts.latency import lag_over_time, latency
 from cdcwb.charts.masks import bits, changed_over_time, often, together
@@ -30,7 +30,6 @@ __all__ = [
     "row_life",
     "rows_over_time",
     "timeline",
-    "timelines",
     "together",
     "version_chain",
     "version_lanes",

@@ -7,8 +7,7 @@ readable without colour.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby, pairwise
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -18,7 +17,7 @@ from cdcwb.charts.theme import SAFE, Look
 from cdcwb.charts.traces import add_bars, add_markers, known_first, line_axis, no_content
 from cdcwb.words import count, plural
 
-__all__ = ["LOOKS", "SYMBOLS", "decisions", "histories", "timelines"]
+__all__ = ["LOOKS", "SYMBOLS", "decisions", "histories"]
 
 Record = Mapping[str, Any]
 
@@ -47,10 +46,7 @@ SYMBOLS: Final[dict[str, str]] = {
 
 _SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # large enough for a digit
 _WHITE: Final = ("overridden", "needs_snapshot")  # dark markers with white digits
-_EXACT: Final = 1 << 53
-_LANE: Final = 22
-_STEP: Final = 24
-_TICKS: Final = 6
+_LANE: Final = 24
 _NAME: Final = 34  # characters of the label of a lane
 
 
@@ -86,48 +82,37 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
     return figure
 
 
-def timelines(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
-    """A lane for every object with a marker for each of its rows, at its record_id, by decision.
-
-    Records, in the order of their objects: ``table_name``, ``table_key``, ``of`` (rows of the object), ``place`` (in
-    its history, from 1), ``record_id``, ``event_type``, ``column_name``, ``decision``, ``reason``, ``document``,
-    ``event_time`` (text). If record ids are too large or too far apart for an axis, rows are drawn in order, one unit
-    apart. Rows without a usable record_id are not drawn. ``layout.meta`` has the number of rows ``drawn``, of
-    ``objects``, and whether the axis is ``in_order``.
-    """
-    rows = [row for row in records if row["record_id"] is not None]
-    ids = sorted({row["record_id"] for row in rows})
-    in_order = not _is_even(ids)
-    at = {number: index if in_order else number for index, number in enumerate(ids)}
-    figure, lanes = _lanes(rows)
-    for _, look, some in _by_decision(rows):
-        _add_rows(figure, look, some, [at[row["record_id"]] for row in some], lanes, types)
-    figure.update_xaxes(title={"text": "record_id, in order, one step apart" if in_order else "record_id"})
-    if in_order:
-        ticks = _ticks(ids)
-        figure.update_xaxes(tickvals=[at[number] for number in ticks], ticktext=[count(number) for number in ticks])
-    else:
-        figure.update_xaxes(tickformat=",~f", **theme.whole_step(ids[-1] - ids[0] if ids else 0))
-    figure.layout.meta["in_order"] = in_order
-    return figure
-
-
 def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     """The history of each object, row by row: a lane for every object with a marker for every row, from left to right,
     labelled with its event type; colour and shape show the decision.
 
-    Records of :func:`timelines`. An object with more rows than its lane shows ends in ``+ n``.
+    Records, in the order of their objects: ``table_name``, ``table_key``, ``of`` (rows of the object), ``place`` (in
+    its history, from 1), ``record_id``, ``event_type``, ``column_name``, ``decision``, ``reason``, ``document``,
+    ``event_time`` (text). An object with more rows than its lane shows ends in ``+ n``. ``layout.meta`` has the number
+    of rows ``drawn`` and of ``objects``.
     """
     rows = list(records)
-    figure, lanes = _lanes(rows, _STEP)
+    figure, lanes = _lanes(rows)
     longest = max((row["place"] for row in rows), default=1)
-    for decision, look, some in _by_decision(rows):
-        numbers = ["?" if row["event_type"] is None else str(row["event_type"]) for row in some]
-        font = {"color": _ink(decision), "size": 11}
-        size = _SIZES.get(decision, 21)
-        label = {"mode": "markers+text", "text": numbers, "textfont": font}
-        _add_rows(figure, look, some, [row["place"] for row in some], lanes, types, size, **label)
-    more = [last for last in _last(rows) if last["of"] > last["place"]]
+    for decision in known_first(LOOKS, (row["decision"] for row in rows)):
+        look, some = theme.look(LOOKS, decision), [row for row in rows if row["decision"] == decision]
+        marker = {"symbol": SYMBOLS.get(decision or "", "star"), "color": look.colour, "opacity": 1}
+        marker |= {"size": _SIZES.get(decision or "", 21), "line": {"color": look.edge, "width": 1}}
+        add_markers(
+            figure,
+            f"{look.title} ({count(len(some))})",
+            some,
+            [row["place"] for row in some],
+            [lanes[_object(row)] for row in some],
+            marker,
+            [_hover(row, types) for row in some],
+            _HOVER.replace("WORD", look.title),
+            mode="markers+text",
+            text=["?" if row["event_type"] is None else str(row["event_type"]) for row in some],
+            textfont={"color": _ink(decision), "size": 11},
+        )
+    last = {_object(row): row for row in rows}.values()
+    more = [row for row in last if row["of"] > row["place"]]
     if more:
         figure.add_scatter(
             mode="text",
@@ -154,30 +139,6 @@ _HOVER: Final = (
 )
 
 
-def _by_decision(rows: list[Record]) -> Iterator[tuple[str, Look, list[Record]]]:
-    for decision in known_first(LOOKS, (row["decision"] for row in rows)):
-        yield decision or "", theme.look(LOOKS, decision), [row for row in rows if row["decision"] == decision]
-
-
-def _add_rows(
-    figure: go.Figure,
-    look: Look,
-    rows: list[Record],
-    x: list[int],
-    lanes: Mapping[Any, int],
-    types: Mapping[Any, str],
-    size: int = 8,
-    **more: Any,
-) -> None:
-    """A marker for each row of one decision, in the lane of its object."""
-    marker = {"symbol": SYMBOLS.get(rows[0]["decision"], "star"), "color": look.colour, "size": size, "opacity": 1}
-    marker["line"] = {"color": look.edge, "width": 1}
-    y = [lanes[_object(row)] for row in rows]
-    texts = [_hover(row, types) for row in rows]
-    name = f"{look.title} ({count(len(rows))})"
-    add_markers(figure, name, rows, x, y, marker, texts, _HOVER.replace("WORD", look.title), **more)
-
-
 def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
     """The hover text of a marker; captured text is escaped."""
     number = "without a usable number" if row["record_id"] is None else count(row["record_id"])
@@ -195,12 +156,12 @@ def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
     ]
 
 
-def _lanes(rows: list[Record], height: int = _LANE) -> tuple[go.Figure, dict[Any, int]]:
+def _lanes(rows: list[Record]) -> tuple[go.Figure, dict[Any, int]]:
     """An empty figure with a lane for each object, the first on top."""
     names = list(dict.fromkeys(_object(row) for row in rows))
     lanes = {name: at for at, name in enumerate(names)}
     sizes = {_object(row): row["of"] for row in rows}
-    figure = theme.figure(height=height * max(2, len(names)) + 120)
+    figure = theme.figure(height=_LANE * max(2, len(names)) + 120)
     figure.update_layout(
         yaxis=line_axis(
             [f"{_name(name)}  {count(sizes[name])}" for name in names],
@@ -225,23 +186,5 @@ def _object(row: Record) -> tuple[str | None, str | None]:
     return row["table_name"], row["table_key"]
 
 
-def _ink(decision: str) -> str:
+def _ink(decision: str | None) -> str:
     return "white" if decision in _WHITE else theme.ON_MARK
-
-
-def _last(rows: list[Record]) -> list[Record]:
-    return [list(group)[-1] for _, group in groupby(rows, key=_object)]
-
-
-def _ticks(ids: list[int]) -> list[int]:
-    if len(ids) <= _TICKS:
-        return ids
-    return [ids[round(step * (len(ids) - 1) / (_TICKS - 1))] for step in range(_TICKS)]
-
-
-def _is_even(ids: list[int]) -> bool:
-    """Whether record ids are exact in a browser, and no gap takes more than half of their axis."""
-    if len(ids) < 2:
-        return not ids or ids[0] < _EXACT
-    widest = max(right - left for left, right in pairwise(ids))
-    return ids[-1] < _EXACT and (widest < 50 or 2 * widest <= ids[-1] - ids[0])

@@ -2,96 +2,53 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.traces import date_axis, on_axis
+from cdcwb.charts.traces import date_axis, line_axis, on_axis
 from cdcwb.times import TimeAxis, axis_of, micros
-from cdcwb.words import count, duration, joined, moment, plural, rounded
+from cdcwb.words import count, duration, moment, plural, rounded
 
 __all__ = ["lag_over_time", "latency"]
 
 Record = Mapping[str, Any]
 
-_SLOT: Final = 0.4  # in powers of ten: width of the slots for 0 and below, which a logarithmic axis lacks
-_LEVEL: Final = 15  # pixels between the labels of lines
-_NEAR: Final = 0.2  # of the axis: labels of lines nearer than this are at different levels
-_FEW: Final = 12  # bins that all get a label
-
 
 def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, title: str) -> go.Figure:
-    """The number of ``what`` (``change``) by latency, in bins that grow by 1, 2, 5, with a line at each of ``marks``
-    (``{"p95": 20090050}``, in microseconds; None is not drawn).
+    """The number of ``what`` (``change``) by latency, in bins that grow by 1, 2, 5; above a bar are those of ``marks``
+    that it has (``{"p95": 20090050}``, in microseconds; None is not drawn).
 
     Bins: ``bin`` (words), ``from_us`` (int; None: below 0), ``count`` (int), ascending and without gaps except after 0.
-    ``title`` is the title of the axis, which is logarithmic. Lines are at their exact values; lines with the same value
-    are merged. Values of 0 and below have slots of their own before the axis.
+    ``title`` is the title of the axis.
     """
     rows = list(bins)
-    total = sum(row["count"] for row in rows)
-    ends = _ends(rows, max((value for value in marks.values() if value is not None), default=0))
-    low, high = (ends[0][0], ends[-1][1]) if ends else (0.0, 1.0)
-    lines: dict[int, list[str]] = {}
+    total, largest = sum(row["count"] for row in rows), max((row["count"] for row in rows), default=0)
+    above: list[list[str]] = [[] for _ in rows]
     for name, value in marks.items():
         if value is not None and rows:
-            lines.setdefault(value, []).append(name)
-    levels = _levels([_coordinate(value, low, rows) for value in lines], high - low)
-    margin = {"l": 12, "r": 16, "t": 46 + _LEVEL * (max(levels, default=0) + 1), "b": 12}  # below the buttons
-    height = 260 + margin["t"]
-    figure = theme.figure(height=height, showlegend=False, margin=margin)
+            place = sum(row["from_us"] is None or row["from_us"] <= value for row in rows) - 1
+            above[place].append(f"{name} {rounded(value)}")
+    texts = [
+        [_range(rows, number), plural(row["count"], what), f"{row['count'] / total:.1%} of {count(total)}"]
+        for number, row in enumerate(rows)
+    ]
+    figure = theme.figure(height=300, showlegend=False, bargap=0.06)
     figure.add_bar(
-        x=[(left + right) / 2 for left, right in ends],
-        width=[0.94 * (right - left) for left, right in ends],
-        y=[row["count"] or None for row in rows],
+        x=list(range(len(rows))),
+        y=theme.column(row["count"] or None for row in rows),
+        text=["<br>".join(names) for names in above],
+        textposition="outside",
+        cliponaxis=False,
         marker=theme.OUTCOMES["committed"].bar(),
-        customdata=[
-            [_range(rows, number), plural(row["count"], what), f"{row['count'] / total:.1%} of {count(total)}"]
-            for number, row in enumerate(rows)
-        ],
+        customdata=theme.column(texts),
         hovertemplate="%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}<extra></extra>",
     )
-    for (value, names), level in zip(lines.items(), levels, strict=True):
-        coordinate = _coordinate(value, low, rows)
-        figure.add_shape(
-            type="line",
-            x0=coordinate,
-            x1=coordinate,
-            y0=0,
-            y1=1,
-            yref="y domain",
-            line={"color": theme.INK, "width": 1, "dash": "dot"},
-        )
-        figure.add_annotation(
-            x=coordinate,
-            y=1,
-            yref="y domain",
-            yshift=_LEVEL * level,
-            text=theme.label(joined(names)),
-            hovertext=duration(value),
-            showarrow=False,
-            xanchor="center",
-            yanchor="bottom",
-            font={"color": theme.INK, "size": 11},
-        )
-    named = [
-        (left if row["from_us"] else (left + right) / 2, row["bin"])
-        for row, (left, right) in zip(rows, ends, strict=True)
-        if len(rows) <= _FEW or not row["from_us"] or str(row["from_us"]).startswith("1")
-    ]
     figure.update_layout(
-        xaxis={
-            "tickvals": [coordinate for coordinate, _ in named],
-            "ticktext": [theme.label(name) for _, name in named],
-            "range": [low - 0.02 * (high - low), high + 0.02 * (high - low)],
-            "title": {"text": title},
-            "showgrid": False,
-        },
-        yaxis=theme.counts(max((row["count"] for row in rows), default=0), f"{what}s"),
+        xaxis=line_axis([theme.label(row["bin"]) for row in rows], title={"text": title}),
+        yaxis=theme.counts(largest, f"{what}s"),
     )
     return figure
 
@@ -151,33 +108,3 @@ def _range(rows: list[Record], number: int) -> str:
         return "at the same time"
     words = f"from {duration(low)}"
     return words + (f" to less than {duration(high)}" if high is not None else " on")
-
-
-def _ends(rows: list[Record], most: int) -> list[tuple[float, float]]:
-    """The bounds of each bin on the axis; the last bin has room for ``most``."""
-    known = [row["from_us"] for row in rows if row["from_us"]]
-    places = [math.log10(us) for us in known]
-    if known:
-        following = known[-1] * 5 // 2 if str(known[-1]).startswith("2") else known[-1] * 2  # 1, 2, 5, 10
-        places.append(math.log10(max(following, most)))
-    apart = len(rows) - len(known)
-    first = places[0] if places else 0.0
-    slots = [(first - _SLOT * (apart - n), first - _SLOT * (apart - n - 1)) for n in range(apart)]
-    return [*slots, *pairwise(places)]
-
-
-def _coordinate(value: int, low: float, rows: list[Record]) -> float:
-    """The coordinate of a value on an axis that begins at ``low``."""
-    if value > 0:
-        return math.log10(value)
-    has_both = value == 0 and rows[0]["from_us"] is None
-    return low + _SLOT * (1.5 if has_both else 0.5)
-
-
-def _levels(places: list[float], width: float) -> list[int]:
-    """The level of each line's label above the bars, so that labels of adjacent lines do not overlap."""
-    levels: list[int] = []
-    for number, coordinate in enumerate(places):
-        taken = {levels[n] for n in range(number) if abs(places[n] - coordinate) < _NEAR * width}
-        levels.append(next(level for level in range(number + 1) if level not in taken))
-    return levels

@@ -209,8 +209,6 @@ _SEQUENCE: Final = re.compile(r"[0-9]{35}")
 _TRAIL: Final = re.compile(r"[0-9]{20}")
 _LOG_SIZE: Final = 1 << 32
 _TRAIL_SIZE: Final = 10**10
-_EXACT: Final = 1 << 53  # a browser rounds larger integers
-_JUMP: Final = 100  # a gap of at most this many numbers is always kept
 _TAIL: Final = 4  # digits of a number in a tick label
 
 
@@ -223,10 +221,8 @@ class PositionScale:
     positions of 20 digits: ten for the number of a trail file and ten for the byte in it (``docs/formats/goldengate.md
     §9``).
 
-    Positions of 35 digits are the time of a commit and the number of a change (``docs/formats/qlik-kafka.md §5.1``). A
-    unit of the axis is a change number, unless these do not rise or one gap would take more than half of the axis.
-
-    Other positions are placed in text order, which is log order, one unit apart.
+    Other positions are placed in text order, which is log order, one unit apart; those of 35 digits are the time of a
+    commit and the number of a change (``docs/formats/qlik-kafka.md §5.1``).
 
     ``positions``: all positions that are looked up later, in any order, possibly repeated; None is ignored.
     """
@@ -239,13 +235,9 @@ class PositionScale:
         self.breaks: list[float] = []
         """The boundaries between logs, in the middle of the gap between them."""
         self._are_sequences = bool(self._sorted) and all(_SEQUENCE.fullmatch(p) for p in self._sorted)
-        numbers = [int(p[16:]) for p in self._sorted] if self._are_sequences else []
-        self.in_numbers: bool = bool(numbers) and _is_even(numbers)
         self._at: dict[str, int]
         if self.in_bytes:
             self._at = self._by_bytes()
-        elif self.in_numbers:
-            self._at = {p: number - numbers[0] for p, number in zip(self._sorted, numbers, strict=True)}
         else:
             self._at = {p: n for n, p in enumerate(self._sorted)}
 
@@ -281,8 +273,6 @@ class PositionScale:
     @property
     def unit(self) -> str:
         """The unit of the axis, in words."""
-        if self.in_numbers:
-            return "numbers of changes"
         if self._in_trail:
             return "bytes of trail"
         return "bytes of log" if self.in_bytes else "order in the log"
@@ -333,11 +323,3 @@ class PositionScale:
             if all(abs(places[index] - position) >= least_apart for position in picked):
                 picked[places[index]] = self._sorted[index]
         return list(picked), list(picked.values())
-
-
-def _is_even(numbers: list[int]) -> bool:
-    """Whether numbers rise, are exact in a browser, and no gap takes more than half of their axis."""
-    steps = [right - left for left, right in pairwise(numbers)]
-    span = numbers[-1] - numbers[0]
-    widest = max(steps, default=0)
-    return all(step > 0 for step in steps) and span < _EXACT and (widest < _JUMP or 2 * widest <= span)

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.colors import qualitative
 
@@ -32,6 +35,7 @@ __all__ = [
     "OUTCOMES",
     "SCALE",
     "Look",
+    "column",
     "counts",
     "darkened",
     "domains",
@@ -168,8 +172,18 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> list[str] | None:
     return ids
 
 
+def column(values: Iterable[Any]) -> npt.NDArray[Any]:
+    """Values of points (or a row of texts for each) as an array, which plotly does not check one by one."""
+    return np.array(list(values), np.object_)
+
+
 def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Figure:
     """An empty figure in the common style, ``height`` pixels high, as wide as its page."""
+    return go.Figure(traces, layout={"template": _template(), "height": height, "autosize": True, **layout})
+
+
+@cache
+def _template() -> go.layout.Template:
     axis = {
         "gridcolor": GRID,
         "linecolor": GRID,
@@ -180,7 +194,7 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
         "automargin": True,
         "ticklabeloverflow": "allow",  # otherwise an axis with labels only at its ends would lose them and its title
     }
-    template = go.layout.Template(
+    return go.layout.Template(
         layout={
             "meta": MARK,
             "font": {"family": FONT, "size": 12, "color": INK},
@@ -207,7 +221,6 @@ def figure(height: int, traces: list[Any] | None = None, **layout: Any) -> go.Fi
             "margin": {"l": 12, "r": 16, "t": 56, "b": 12},  # the buttons appear above the legend
         }
     )
-    return go.Figure(traces, layout={"template": template, "height": height, "autosize": True, **layout})
 
 
 def darkened(value: Any, key: str = "") -> Any:

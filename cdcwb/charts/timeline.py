@@ -96,7 +96,7 @@ def timeline(
     time_lanes, widened = lay_out(times, 1_000_000, shown)
     position_lanes, _ = lay_out(places, 1)
 
-    tell(times, places, scale, unit)
+    tell(times, places, unit)
 
     heights = [min(max(_LANE * lanes, _PANEL[0]), _PANEL[1]) for lanes in (time_lanes, position_lanes) if lanes]
     rows_below = _DENSITY * len(density) + _GAP if times and density else 0
@@ -136,7 +136,7 @@ def timeline(
 def _draw_time(
     figure: go.Figure, spans: list[TransactionBar], domain: list[float], lanes: int, axis: TimeAxis | None
 ) -> None:
-    _draw(figure, spans, "", TIME_TEXT, lambda x: x / 1000, lambda x: on_axis(time_of(int(x))))
+    _draw(figure, spans, "", lambda x: x / 1000, lambda x: on_axis(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
     shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
@@ -164,16 +164,16 @@ def _draw_density(
             orientation="h",
             name=look.title,
             showlegend=False,
-            base=[on_axis(time_of(begin)) for begin, _ in bins],
-            x=[width / 1000] * len(bins),
-            y=[row] * len(bins),
+            base=theme.column(on_axis(time_of(begin)) for begin, _ in bins),
+            x=theme.column([width / 1000] * len(bins)),
+            y=theme.column([row] * len(bins)),
             width=_BAR,
             marker={
                 "color": look.colour,
                 "opacity": [0.35 + 0.65 * math.log1p(number) / math.log1p(most) for _, number in bins],
                 "line": {"width": 0},
             },
-            customdata=[[plural(number, "transaction"), moment(time_of(begin))] for begin, number in bins],
+            customdata=theme.column([plural(number, "transaction"), moment(time_of(begin))] for begin, number in bins),
             hovertemplate=f"%{{customdata[0]}} {look.title}<br>from %{{customdata[1]}} on<extra></extra>",
             xaxis="x",
             yaxis="y3",
@@ -209,7 +209,7 @@ def _time_title(spans: list[TransactionBar], axis: TimeAxis | None) -> str:
 def _draw_positions(
     figure: go.Figure, spans: list[TransactionBar], scale: PositionScale, domain: list[float], lanes: int, name: str
 ) -> None:
-    _draw(figure, spans, name, POSITION_TEXT, float, float)
+    _draw(figure, spans, name, float, float)
     places, texts = scale.ticks()
     axes = {
         f"xaxis{name}": {
@@ -237,15 +237,11 @@ def _draw_positions(
 
 
 def _position_title(scale: PositionScale) -> str:
-    if scale.in_numbers:
-        return f"log position, {scale.days}: commit time and end of the change number"
     of_days = f", {scale.days}: commit time and end of the change number" if scale.days else ""
     return f"log position{of_days} ({scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''})"
 
 
-def _draw(
-    figure: go.Figure, spans: list[TransactionBar], axis: str, template: str, length: Any, coordinate: Any
-) -> None:
+def _draw(figure: go.Figure, spans: list[TransactionBar], axis: str, length: Any, coordinate: Any) -> None:
     """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -264,14 +260,14 @@ def _draw(
                 name=f"{look.title} ({count(len(spans_of_outcome))})",
                 legendgroup=group,
                 showlegend=group not in named and not first,
-                base=[coordinate(s.start) for s in some],
-                x=[length(s.drawn) for s in some],
-                y=[s.lane for s in some],
+                base=theme.column(coordinate(s.start) for s in some),
+                x=theme.column(length(s.drawn) for s in some),
+                y=theme.column(s.lane for s in some),
                 width=_BAR,
                 marker=marker,
-                customdata=[s.hover for s in some],
-                ids=[s.record["transaction_id"] for s in some],
-                hovertemplate=template.replace("WORD", look.title),
+                customdata=theme.column(s.hover for s in some),
+                ids=theme.column(s.record["transaction_id"] for s in some),
+                hovertemplate=_HOVER.replace("WORD", look.title),
                 **refs,
             )
     for mark, marker in _MARKS.items():
@@ -313,93 +309,49 @@ def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
 
 # --- hover ------------------------------------------------------------------------------------------------------------
 
-TIME_TEXT: Final = (
+_HOVER: Final = (
     "<b>%{customdata[0]}</b> WORD%{customdata[10]}<br>%{customdata[1]} to %{customdata[2]}"
     "<br>duration %{customdata[3]}<br>log position %{customdata[4]} to %{customdata[5]}"
     "<br>%{customdata[6]} in %{customdata[7]}<br>tables %{customdata[8]} · user %{customdata[9]}<extra></extra>"
 )
-POSITION_TEXT: Final = (
-    "<b>%{customdata[0]}</b> WORD%{customdata[5]}<br>log position %{customdata[1]}<br>to %{customdata[2]}"
-    "<br>%{customdata[3]}<br>duration %{customdata[4]}<extra></extra>"
-)
-"""plotly's templates over :attr:`TransactionBar.hover`; WORD is replaced by the outcome."""
+"""plotly's template over :attr:`TransactionBar.hover`; WORD is replaced by the outcome."""
 
 _TEXTS: Final = 1_500_000  # bytes of all hover texts together
 
 
-def tell(times: list[TransactionBar], places: list[TransactionBar], scale: PositionScale, unit: str) -> None:
+def tell(times: list[TransactionBar], places: list[TransactionBar], unit: str) -> None:
     """Sets the hover texts of every span. Captured texts are shortened if their total would be too large for a page.
     ``unit`` is the unit of ``bytes`` (a value of OffsetUnit)."""
     whole = whole_seconds(times)
-    for cut in (1, 2, 4):
-        for span in times:
-            span.hover = _time_hover(span, whole, cut, unit)
-        for span in places:
-            span.hover = _position_hover(span, scale, cut)
+    extents = {id(span.record): span.end - span.start for span in times}
+    for cut in (1, 2, 4, 8):
+        for span in (*times, *places):
+            span.hover = _hover(span.record, extents.get(id(span.record), 0), whole, cut, unit)
         if sum(len(text.encode()) for span in times + places for text in span.hover) <= _TEXTS:
             return
 
 
-def _time_hover(span: TransactionBar, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
-    row = span.record
+def _hover(row: Record, extent_us: int, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
+    is_open, missing = row["outcome"] == Outcome.OPEN, lacks(row)
+    if row["duration_us"] is not None:
+        lasted = duration(row["duration_us"]) + (" (times are whole seconds)" if whole_seconds_only else "")
+    elif is_open and row["began_at"] is not None:
+        lasted = f"at least {duration(extent_us)}"
+    else:
+        lasted = f"not known: {NO_BEGIN if row['began_at'] is None else NO_END_TIME}"
     return [
         label(row["transaction_id"], 44 // cut),
         moment(row["began_at"], NO_BEGIN),
-        moment(row["ended_at"], _no_end(row)),
-        _duration(row, span, whole_seconds_only),
+        moment(row["ended_at"], STILL_OPEN if is_open else NO_END_TIME),
+        lasted,
         label(row["first_position"], 40 // cut),
         label(row["end_position"], 40 // cut),
         label(tally(row["changes"]), 60 // cut),
         size(row["bytes"]) if unit == OffsetUnit.BYTE else plural(row["bytes"], unit),
-        label(_tables(row["tables"]), 44 // cut),
+        label(", ".join(row["tables"] or ["none"]), 44 // cut),
         label(row["user"], 24 // cut),
-        _lack(row),
+        f", {missing}" if missing else "",
     ]
-
-
-def _position_hover(span: TransactionBar, scale: PositionScale, cut: int) -> list[str]:
-    row = span.record
-    used = span.end - span.start
-    missing = lacks(row)
-    end = NO_END if missing == NO_END else STILL_OPEN
-    return [
-        label(row["transaction_id"], 44 // cut),
-        label(row["first_position"], 40 // cut) + (f" ({NO_BEGIN})" if missing == NO_BEGIN else ""),
-        end if row["end_position"] is None else label(row["end_position"], 40 // cut),
-        _extent(used, scale),
-        "not known" if row["duration_us"] is None else duration(row["duration_us"]),
-        _lack(row),
-    ]
-
-
-def _extent(used: int, scale: PositionScale) -> str:
-    if scale.in_bytes:
-        return f"{size(used)} of log"
-    if scale.in_numbers:
-        return plural(used + 1, "change number")
-    return f"{plural(used, 'place')} in the order of the log"
-
-
-def _lack(row: Record) -> str:
-    """What is missing, as an addition to the outcome."""
-    missing = lacks(row)
-    return f", {missing}" if missing else ""
-
-
-def _no_end(row: Record) -> str:
-    return STILL_OPEN if row["outcome"] == Outcome.OPEN else NO_END_TIME
-
-
-def _duration(row: Record, span: TransactionBar, whole_seconds_only: bool) -> str:
-    if row["duration_us"] is None:
-        if row["outcome"] == Outcome.OPEN and row["began_at"] is not None:
-            return f"at least {duration(span.end - span.start)}"
-        return f"not known: {NO_BEGIN if row['began_at'] is None else NO_END_TIME}"
-    return duration(row["duration_us"]) + (" (times are whole seconds)" if whole_seconds_only else "")
-
-
-def _tables(tables: Sequence[str] | None) -> str:
-    return ", ".join(tables) if tables else "none"
 
 
 # --- concurrency ------------------------------------------------------------------------------------------------------

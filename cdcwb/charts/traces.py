@@ -61,10 +61,10 @@ def add_bars(
     figure.add_bar(
         orientation="h",
         name=name,
-        x=[number or None for number in numbers],  # a bar of length 0 would have an outline
-        y=list(lines),
+        x=theme.column(number or None for number in numbers),  # a bar of length 0 would have an outline
+        y=theme.column(lines),
         marker=look.bar(),
-        customdata=texts,
+        customdata=theme.column(texts),
         hovertemplate=f"{hover}<extra></extra>",
     )
 
@@ -78,11 +78,11 @@ def add_bins(
     half = timedelta(microseconds=width_us) / 2
     figure.add_bar(
         name=name,
-        x=[on_axis(begin + half) for begin, _ in shown],
-        y=[number for _, number in shown],
+        x=theme.column(on_axis(begin + half) for begin, _ in shown),
+        y=theme.column(number for _, number in shown),
         width=width_us / 1000,
         marker=look.bar(),
-        customdata=[[plural(number, "change"), moment(begin)] for begin, number in shown],
+        customdata=theme.column([plural(number, "change"), moment(begin)] for begin, number in shown),
         hovertemplate=f"{hover}<extra></extra>",
     )
 
@@ -103,10 +103,10 @@ def add_markers(
         mode=more.pop("mode", "markers"),
         name=name,
         ids=theme.records_of(rows),
-        x=list(x),
-        y=list(y),
+        x=theme.column(x),
+        y=theme.column(y),
         marker={"line": {"color": theme.INK, "width": 1}, **marker},
-        customdata=texts,
+        customdata=theme.column(texts),
         hovertemplate=f"{hover}<extra></extra>",
         **more,
     )
@@ -129,7 +129,7 @@ def heatmap(
     colourbar = {**bar, "title": {"text": bar["title"], "side": "right"}, "thickness": 12, "outlinewidth": 0}
     cells = {"xgap": 1, "ygap": 1, "hoverongaps": False, "hovertemplate": "%{text}<extra></extra>"}
     cells |= {"zmin": 0, "zmax": largest, "colorscale": theme.SCALE, "colorbar": colourbar}
-    drawn = go.Heatmap(x=x, y=labels, z=z, text=words, **cells | trace)
+    drawn = go.Heatmap(x=x, y=labels, z=theme.column(z), text=theme.column(words), **cells | trace)
     across = {"showgrid": False, **xaxis} if xaxis and "type" in xaxis else {**_COLUMNS, **(xaxis or {})}
     return theme.figure(height, [drawn], xaxis=across, yaxis={**_COLUMNS, **(yaxis or {})})
 

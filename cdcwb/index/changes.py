@@ -74,8 +74,11 @@ class TransactionIndex:
         self.until = until
         self.codes: dict[str, npt.NDArray[np.int32]] = {}
         self.texts: dict[str, list[str]] = {}
-        for name in {*_TRANSACTION_CODES}.intersection(rows.schema.names):
+        for number, name in enumerate(rows.schema.names):
+            if name not in _TRANSACTION_CODES:
+                continue
             coded = rows[name].dictionary_encode()
+            self.rows = self.rows.set_column(number, name, coded)
             self.codes[name] = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32)
             self.texts[name] = coded.dictionary.to_pylist()
 
@@ -169,9 +172,7 @@ class TransactionIndex:
     def changes(self) -> Ints:
         """The number of changes of each, including undone ones."""
         counts = self.rows["changes"]
-        upto = np.concatenate([[0], np.cumsum(pc.fill_null(counts.items, 0))])
-        offsets = np.asarray(counts.offsets)
-        return np.asarray(upto[offsets[1:]] - upto[offsets[:-1]], np.int64)
+        return _sums(pc.fill_null(counts.items, 0), counts.offsets)
 
     @property
     def first_positions(self) -> pa.Array:
@@ -198,6 +199,13 @@ class TransactionIndex:
             {name: rows.rows[name] for name in rows.rows.schema.names} | made
         ).to_pylist()
         return records
+
+
+def _sums(values: pa.Array, offsets: pa.Array) -> Ints:
+    """The sum of each list of numbers."""
+    upto = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=upto[1:])
+    return np.asarray(np.diff(upto[np.asarray(offsets)]))
 
 
 def _nullable(values: Ints) -> pa.Array:
@@ -259,32 +267,39 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
     ``transactions`` are rows of :data:`cdcwb.model.TRANSACTIONS`. Raises TooManyChangesError above
     :data:`MOST_CHANGES`."""
     transactions = _in_order(transactions, records)
-    names = transactions["transaction_id"].combine_chunks()
-    parts, keys, total = [_encoded(DESCRIBED.empty_table(), names)], [], 0
+    parts, keys, total = [_encoded(DESCRIBED.empty_table())], [], 0
     for batch in batches:
         moved = np.flatnonzero(batch["new_key"].is_valid())
         keys.append(batch.select([*KEYS]).take(pa.array(moved)).append_column("row", pa.array(moved + total)))
         total += len(batch)
         check_number(total)
-        parts.append(_encoded(pa.Table.from_batches([batch]), names))
+        parts.append(_encoded(pa.Table.from_batches([batch])))
     rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
     locations = (rows[name].to_numpy() for name in ("file_index", "offset", "other_file", "other_offset"))
     file_index, offset, other_file, other_offset = locations
     record = records.exactly(file_index, offset)
-    half = _halves(record, records.exactly(other_file, other_offset), records)
-    order = np.argsort(record, kind="stable")
-    ordered = rows if (record[1:] >= record[:-1]).all() else rows.take(pa.array(order))
-    columns = {name: ordered[name] for name in (*_INTEGERS[:3], "transaction", *_CODED)}
-    tables = stored_columns({"record": pa.array(record[order]), "half": pa.array(half[order]), **columns})
+    has_other = (other_file != file_index) | (other_offset != offset)
+    other = np.full(len(record), -1)
+    other[has_other] = records.exactly(other_file[has_other], other_offset[has_other])
+    columns = {name: rows[name] for name in (*_INTEGERS[:3], *_CODED)}
+    columns["transaction"] = _numbers_of(rows["transaction_id"], transactions["transaction_id"])
+    columns |= {"record": pa.array(record), "half": pa.array(_halves(record, other, records))}
+    tables, order = stored_columns(columns), np.argsort(record, kind="stable")
+    tables["numbers"] = pa.table({name: tables["numbers"][name].to_numpy()[order] for name in columns})
     tables |= {"keys": _at_changes(keys, order), "transactions": transactions}
     return Changes(records.store.write(_CHANGES, tables, {}), records)
 
 
-def _encoded(rows: pa.Table, transactions: pa.Array) -> pa.Table:
-    number = pc.fill_null(pc.index_in(rows["transaction_id"], value_set=transactions, skip_nulls=True), -1)
-    columns = {name: rows[name].dictionary_encode() for name in _CODED}
-    columns |= {name: rows[name] for name in ("file_index", "offset", *_INTEGERS)}
-    return pa.table({**columns, "transaction": number})
+def _encoded(rows: pa.Table) -> pa.Table:
+    columns = {name: rows[name].dictionary_encode() for name in (*_CODED, "transaction_id")}
+    return pa.table(columns | {name: rows[name] for name in ("file_index", "offset", *_INTEGERS)})
+
+
+def _numbers_of(coded: pa.ChunkedArray, names: pa.ChunkedArray) -> pa.Array:
+    """The number of each of some coded texts among ``names``, -1 if it is not there."""
+    ids = coded.combine_chunks()
+    numbers = pc.fill_null(pc.index_in(ids.dictionary, value_set=names.combine_chunks(), skip_nulls=True), -1)
+    return pc.fill_null(numbers.take(ids.indices), -1)
 
 
 def _at_changes(keys: Sequence[pa.RecordBatch], order: Ints) -> pa.Table:
@@ -343,9 +358,7 @@ def _halves(record: Ints, other: Ints, records: RecordIndex) -> Ints:
 
 def _lengths(events: pa.Array) -> pa.Array:
     """The sum of the lengths of the records of each change."""
-    upto = np.concatenate([[0], np.cumsum(pc.fill_null(pc.struct_field(events.values, "length"), 0))])
-    offsets = events.offsets.to_numpy()
-    return pa.array((upto[offsets[1:]] - upto[offsets[:-1]]).astype(np.int64))
+    return pa.array(_sums(pc.fill_null(pc.struct_field(events.values, "length"), 0), events.offsets))
 
 
 def _in_order(transactions: pa.Table, records: RecordIndex) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property, lru_cache, reduce
 from operator import and_, or_
 from typing import Any, Final
@@ -43,6 +44,12 @@ class Selected:
         self.selection = selection
         self._remembered = lru_cache(maxsize=_KEPT)(self._fit)
 
+    def by(self, chosen: Mapping[str, Any]) -> Selected:
+        """What a selection of these fields selects."""
+        other = copy(self)
+        other.selection = Selection(**chosen)
+        return other
+
     @cached_property
     def _columns(self) -> dict[str, Codes]:
         """The columns of changes that filters compare."""
@@ -72,19 +79,18 @@ class Selected:
             masks.append(self._remembered("time", time))
         return reduce(and_, masks) if masks else np.ones(len(self.changes), np.bool_)
 
-    def transactions(self, skip: Iterable[str] = ()) -> Ints:
-        """The transactions that are open at a selected time and have a change that fits the other fields; the fields
-        ``skip`` are ignored. If only times, outcomes, users and transactions are selected, transactions without changes
-        are included."""
+    def transactions(self) -> Ints:
+        """The transactions that are open at a selected time and have a change that fits the other fields. If only
+        times, outcomes, users and transactions are selected, transactions without changes are included."""
         transactions = self.changes.transactions
-        chosen = self.selection.chosen(skip)
+        chosen = self.selection.chosen()
         first, end = _range(chosen)
         fits = np.ones(len(transactions), np.bool_)
         if (first, end) != (_LEAST, _MOST):
             without_time = ~transactions.has_time if chosen.get("without_time") else False
             fits = transactions.open_in(first, end) | without_time
         if others := chosen.keys() - {*TIME}:
-            numbers = self.changes.transaction[self.mask([*skip, *TIME])]
+            numbers = self.changes.transaction[self.mask(TIME)]
             has_change = np.bincount(numbers[numbers >= 0], minlength=len(transactions)) > 0
             fits &= has_change | self._fit_themselves(chosen) if others <= _OF_TRANSACTIONS else has_change
         return np.flatnonzero(fits)

@@ -6,7 +6,7 @@ the index has are answered from it in milliseconds; others are read, and limited
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -45,20 +45,20 @@ T = TypeVar("T")
 
 
 class SelectedCapture:
-    """The capture of a selection; ``skip``: fields of the selection that are ignored.
+    """The capture of a selection, which no later step changes.
 
-    It answers about the selection at the time when it is made. Transactions have their ``record``, the number of their
-    first record (-1 without one). What is not of the tables is that of the capture.
+    Transactions have their ``record``, the number of their first record (-1 without one). What is not of the tables is
+    that of the capture.
     """
 
-    def __init__(self, source: IndexedCapture, selected: Selected, skip: Iterable[str] = ()) -> None:
+    def __init__(self, source: IndexedCapture, selected: Selected) -> None:
         self._source = source
         self._selected = selected
-        self._skip = tuple(skip)
+        self.selection = selected.selection
         self.format = source.index.format
         self.files = source.index.files
         self.answers: dict[str, Any] = {}
-        self.mask: Bools = selected.mask(self._skip)
+        self.mask: Bools = selected.mask()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source.capture, name)
@@ -66,7 +66,7 @@ class SelectedCapture:
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """See :meth:`cdcwb.Capture.rows`."""
         if table == "transactions":
-            return _local(self._transactions.select([*columns, "record"]))
+            return _local(pa.RecordBatch.from_pydict({name: self._transactions[name] for name in (*columns, "record")}))
         if table == "problems":
             return _local(self._problems.select([*columns]))
         if table != "changes":
@@ -97,10 +97,10 @@ class SelectedCapture:
         return SelectedHeaders(self._selected.changes, self.mask)
 
     @cached_property
-    def _transactions(self) -> pa.RecordBatch:
-        transactions = self._selected.changes.transactions
-        numbers = self._selected.transactions(self._skip)
-        return transactions.rows if len(numbers) == len(transactions) else transactions.rows.take(pa.array(numbers))
+    def _transactions(self) -> _Taken[pa.Array]:
+        transactions, numbers = self._selected.changes.transactions, self._selected.transactions()
+        rows = None if len(numbers) == len(transactions) else pa.array(numbers)
+        return _Taken(transactions.rows, lambda column: column if rows is None else column.take(rows))
 
     @cached_property
     def _problems(self) -> pa.RecordBatch:
@@ -124,8 +124,9 @@ class SelectedHeaders(Headers):
     def __init__(self, changes: Changes, mask: Bools) -> None:
         self.rows = None if mask.all() else np.flatnonzero(mask)
         self.changes = changes
-        super().__init__(_Taken(changes.numbers, self.rows), changes.texts, changes.sets)
-        self.at = changes.at if self.rows is None else changes.at[self.rows]
+        rows = EVERY if self.rows is None else self.rows
+        super().__init__(_Taken(changes.numbers, lambda column: column[rows]), changes.texts, changes.sets)
+        self.at = changes.at[rows]
 
     def __len__(self) -> int:
         return len(self.changes if self.rows is None else self.rows)
@@ -168,15 +169,14 @@ def _codes(codes: npt.NDArray[Any]) -> pa.Array:
     return pa.array(codes, mask=codes < 0)
 
 
-class _Taken(dict[str, npt.NDArray[Any]]):
-    """Columns at some rows (None: all), each taken when it is first used."""
+class _Taken(dict[str, T]):
+    """Columns at some rows, each taken when it is first used."""
 
-    def __init__(self, columns: Mapping[str, npt.NDArray[Any]], rows: npt.NDArray[Any] | None) -> None:
-        self._columns, self._rows = columns, rows
+    def __init__(self, columns: Mapping[str, T] | pa.RecordBatch, take: Callable[[T], T]) -> None:
+        self._columns, self._take = columns, take
 
-    def __missing__(self, name: str) -> npt.NDArray[Any]:
-        column = self._columns[name]
-        self[name] = column if self._rows is None else column[self._rows]
+    def __missing__(self, name: str) -> T:
+        self[name] = self._take(self._columns[name])
         return self[name]
 
 

@@ -7,7 +7,7 @@ import threading
 from _thread import interrupt_main
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -21,6 +21,7 @@ from cdcwb import pool
 from cdcwb.errors import CaptureError
 from cdcwb.index.changes import Changes, TooManyChangesError
 from cdcwb.index.selected import TIME, Selected
+from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture, source_of
 from cdcwb.report import show
@@ -54,6 +55,9 @@ class Follower(Protocol):
         ...
 
 
+_REMEMBERED: Final = 3  # selections: one, the same without its times, and the one before
+
+
 class Bench:
     """The index of a capture, its selection, and the widgets that follow it.
 
@@ -71,7 +75,7 @@ class Bench:
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: Follower | None = None
-        self._pages: dict[tuple[type[Page], bool], tuple[dict[str, Any], Page]] = {}
+        self._pages = lru_cache(maxsize=_REMEMBERED)(self._selected_capture)
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
@@ -108,13 +112,17 @@ class Bench:
         return self.selected.changes
 
     def page(self, kind: type[Page], every_time: bool = False) -> Page:
-        """The page of the panels of a class about the selection (:meth:`~cdcwb.views.pages.page.Page.of_selection`),
-        made anew when another field of the selection changed."""
+        """The page of the panels of a class about the selection (:meth:`~cdcwb.views.pages.page.Page.of_selection`);
+        ``every_time``: without its times. Pages of recent selections are remembered."""
         chosen = self.selection.chosen(TIME if every_time else ())
-        key = kind, every_time
-        if key not in self._pages or self._pages[key][0] != chosen:
-            self._pages[key] = chosen, kind.of_selection(self, every_time)
-        return self._pages[key][1]
+        capture, pages = self._pages(tuple(chosen.items()))
+        if kind not in pages:
+            pages[kind] = kind.of_selection(self, capture)
+        return pages[kind]
+
+    def _selected_capture(self, chosen: Iterable[tuple[str, Any]]) -> tuple[SelectedCapture, dict[type[Page], Page]]:
+        """The capture of a selection, and room for pages about it."""
+        return SelectedCapture(self.source, self.selected.by(dict(chosen))), {}
 
     @cached_property
     def refusal(self) -> str:

@@ -29,7 +29,7 @@ def card(capture: Capture) -> str:
         return f'{show.look()}{show.cards_html(about)}<div class="cdcwb-box"><p>{escape(refusal)}</p></div>'
     changes, index = bench.changes, bench.source.index
     contents: Any = bench.page(CapturePage)
-    tables = contents.done.tables
+    tables = contents.changed_tables
     named = ", ".join(row["table"] for row in tables[:_NAMED])
     more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
     operations: Counter[str] = Counter()

@@ -37,6 +37,8 @@ __all__ = ["Panel", "View", "is_live", "links_of", "records_of"]
 _ALIGNED: Final = {"l": 80, "r": 24}
 """Margins in pixels with room for the ticks of all charts over time."""
 
+_BOX: Final = "selected times"
+
 
 def is_live() -> bool:
     """Whether a user can click. The environment variable ``CDCWB_VIEWS`` (live or static) decides, else whether a page
@@ -91,13 +93,14 @@ def show_times(figure: go.Figure, bench: Bench, window: tuple[datetime, datetime
     limit_time(figure, bench.changes.axis, "time")
     if window is not None:
         figure.layout.xaxis.range = [local(time).isoformat(sep=" ") for time in window]
+    figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != _BOX]  # it may be shown again
     selection, span = bench.selection, bench.changes.span
     if span is None or (selection.time_from is None and selection.time_to is None):
         return
     first = selection.time_from or time_of(span[0])
     last = selection.time_to or time_of(span[1])
     ends = [local(time).isoformat(sep=" ") for time in (first, last)]
-    look = {"fillcolor": INK, "opacity": 0.12, "line": {"width": 1, "color": INK}}
+    look = {"name": _BOX, "fillcolor": INK, "opacity": 0.12, "line": {"width": 1, "color": INK}}
     figure.add_shape(type="rect", xref="x", yref="y domain", x0=ends[0], x1=ends[1], y0=0, y1=1, **look)
 
 

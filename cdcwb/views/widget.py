@@ -20,7 +20,9 @@ import anywidget
 import ipywidgets
 import numpy as np
 import plotly
+import plotly.graph_objects as go
 import traitlets
+from plotly.io.json import to_json_plotly
 
 from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
@@ -93,6 +95,7 @@ class PageWidget(anywidget.AnyWidget):
         self._panels: dict[str, Panel] = {panel.key: panel for panel in view.panels}
         self._states = {name: PanelState() for name in self._panels}
         self._answers: dict[str, Answer] = {}
+        self._figures: dict[str, list[tuple[go.Figure, str]]] = {}  # with their JSON
         self._seen: set[str] = set()
         self._stale: set[str] = set(self._panels)
         self._drawn = 0
@@ -143,28 +146,29 @@ class PageWidget(anywidget.AnyWidget):
                 self._draw(name)
 
     def _draw(self, name: str) -> None:
-        number = [*self._panels].index(name)
+        number, brush = [*self._panels].index(name), self._panels[name].about.brush
         answer = self._answers[name] = self._panels[name].ask(self.bench, self._states[name])
         self._stale.discard(name)
         self._drawn += 1
         message: Message = {"panel": name, "version": self._drawn, "headline": answer.headline}
         if number == 0:
             message |= {"answer": answer.headline, "headline": ""}
-        figures: list[str] = []
-        message["blocks"] = [*self._blocks(answer, figures, self._panels[name].about.brush)]
-        with self.hold_sync():
-            setattr(self, f"figures_{number}", json.dumps(figures).encode())  # is sent if they are others
+        before = self._figures.get(name, [])
+        self._figures[name] = [
+            (figure, next((text for other, text in before if other is figure), None) or _json(figure, brush))
+            for figure in answer.figures
+        ]
+        message["blocks"] = [*self._blocks(answer)]
+        with self.hold_sync():  # figures are sent if they are others
+            setattr(self, f"figures_{number}", json.dumps([text for _, text in self._figures[name]]).encode())
             setattr(self, f"panel_{number}", message)
 
-    def _blocks(self, answer: Answer, figures: list[str], brush: bool) -> Iterator[Message]:
-        """The blocks of an answer; the JSON of its figures is appended to ``figures``, without their shapes, because
-        most steps change only these."""
+    def _blocks(self, answer: Answer) -> Iterator[Message]:
+        """The blocks of an answer; of its figures only the shapes, which most steps change alone."""
         tables = 0
         for block in answer.blocks:
             if isinstance(block, Figure):
-                text, shapes = _figure(block.figure, brush)
-                figures.append(text)
-                yield {"kind": "figure", "shapes": shapes}
+                yield {"kind": "figure", "shapes": [shape.to_plotly_json() for shape in block.figure.layout.shapes]}
                 if outside := show.outside_of(block.figure):
                     yield {"kind": "note", "html": show.block_html(Note(outside))}
             elif isinstance(block, Table):
@@ -318,17 +322,17 @@ class PageWidget(anywidget.AnyWidget):
             {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
 
 
-def _figure(figure: Any, brush: bool) -> tuple[str, list[Message]]:
-    """A figure as JSON without its shapes, and the shapes."""
+def _json(figure: go.Figure, brush: bool) -> str:
+    """A figure as JSON, without its shapes."""
+    content = figure.to_dict()
+    layout, template = content["layout"], content["layout"]["template"]
+    layout.pop("shapes", None)
     if brush and figure.layout.xaxis.type == "date":
-        figure.update_layout(dragmode="select", selectdirection="h")
-    content = json.loads(figure.to_json())
-    template = content["layout"]["template"]
+        layout |= {"dragmode": "select", "selectdirection": "h"}
     template["layout"]["meta"] = "cdcwb-live"  # the script of this widget draws it, no other does
     template["data"] = {key: [{"unselected": {"marker": {"opacity": 1}}}] for key in ("bar", "scatter")}
     content["config"] = CONFIG | {"modeBarButtons": _BUTTONS if brush else _BUTTONS[1:]}
-    shapes = content["layout"].pop("shapes", [])
-    return json.dumps(content, separators=(",", ":")), shapes
+    return str(to_json_plotly(content))
 
 
 def _times(values: Any) -> tuple[datetime | None, datetime | None]:

@@ -356,16 +356,16 @@ def test_changes_are_counted_over_time_and_by_table(spark: SparkSession, tmp_pat
     ]
     made = tables(spark, tmp_path)
     made.change_headers = frame(spark, tmp_path, "changes", rows)
-    found = contents.done(made, at(0), at(59))
+    found = contents.over_time(made, at(0), at(59))
     assert found.width_us == 500_000
-    assert [(row["began_at"], row["operation"], row["changes"]) for row in found.over_time] == [
+    assert [(row["began_at"], row["operation"], row["changes"]) for row in found.rows] == [
         (at(0), "INSERT", 1),
         (at(1), "UPDATE", 1),
         (at(8), "TRUNCATE", 1),
         (at(59), "INSERT", 1),
     ]
     assert found.without_time == {"REFRESH": 1}
-    orders, *others = found.tables
+    orders, *others = contents.tables(made)
     assert (orders["table"], orders["changes"]) == ("shop.orders", 3)
     assert orders["operations"] == [("INSERT", 1), ("REFRESH", 1), ("UPDATE", 1)]
     assert (orders["first_time"], orders["last_time"]) == (at(0), at(1))
@@ -377,10 +377,10 @@ def test_without_times_changes_are_counted_all_the_same(spark: SparkSession, tmp
     rows = [change(0, "INSERT", committed_at=None), change(1, "DELETE", committed_at=None)]
     made = tables(spark, tmp_path)
     made.change_headers = frame(spark, tmp_path, "changes", rows)
-    found = contents.done(made, None, None)
-    assert found.over_time == []
+    found = contents.over_time(made, None, None)
+    assert found.rows == []
     assert found.without_time == {"INSERT": 1, "DELETE": 1}
-    assert found.tables[0]["first_time"] is None
+    assert contents.tables(made)[0]["first_time"] is None
 
 
 def test_the_ledger_adds_up_what_became_of_each_file(spark: SparkSession, tmp_path: Path) -> None:

@@ -193,12 +193,13 @@ def test_tables_and_operations_are_those_of_the_truth(made: Made) -> None:
     ends = {row["transaction_id"]: row["ended_at"] or row["began_at"] for row in made.truth("transactions")}
     known = [row["changed_at"] or row["committed_at"] or ends.get(row["transaction_id"]) for row in rows]
     times = [time for time in known if time is not None]
-    found = contents.done(made.capture, first or min(times), max([last or max(times), *times]))
-    assert sum(row["changes"] for row in found.over_time) == len(times)
+    found = contents.over_time(made.capture, first or min(times), max([last or max(times), *times]))
+    tables = contents.tables(made.capture)
+    assert sum(row["changes"] for row in found.rows) == len(times)
     assert sum(found.without_time.values()) == len(rows) - len(times)
     names = Counter(".".join(part for part in (row["schema_name"], row["table_name"]) if part) for row in rows)
-    assert {row["table"]: row["changes"] for row in found.tables} == names
-    for table in found.tables:
+    assert {row["table"]: row["changes"] for row in tables} == names
+    for table in tables:
         mine = [row for row in rows if table["table"].endswith(row["table_name"])]
         assert dict(table["operations"]) == Counter(row["operation"] for row in mine)
         positions = [row["position"] for row in mine if row["position"] is not None]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cdcwb import charts
 from cdcwb.charts.decisions import LOOKS, SYMBOLS
 from cdcwb.xds import Decision
@@ -74,31 +72,6 @@ def test_what_has_no_words_stands_under_its_own_escaped_name() -> None:
     assert figure.data[0].customdata[0][1] == "1 of 1 change"
 
 
-def test_a_row_stands_at_its_record_id_in_the_lane_of_its_object() -> None:
-    rows = [row(7, 1, 2), row(9, 2, 2, decision="overridden"), row(8, table_key="idu=2")]
-    figure = charts.timelines(rows, NAMES)
-    published, overridden = figure.data
-    assert (list(published.x), list(published.y)) == ([7, 8], [0, 1])
-    assert (list(overridden.x), list(overridden.y)) == ([9], [0])
-    assert list(figure.layout.yaxis.ticktext) == ["usr <b>idu=1</b>  2", "usr <b>idu=2</b>  1"]
-    assert figure.layout.meta == {"drawn": 3, "objects": 2, "in_order": False}
-
-
-def test_rows_without_a_usable_number_are_not_drawn_on_the_axis_of_numbers() -> None:
-    figure = charts.timelines([row(None), row(4)], NAMES)
-    assert figure.layout.meta["drawn"] == 1
-    assert sum(len(trace.x) for trace in charts.histories([row(None), row(4)], NAMES).data) == 2
-
-
-@pytest.mark.parametrize("ids", [(1, 2, 900_000_000), (2**60, 2**60 + 1)])
-def test_numbers_that_would_not_fit_an_axis_stand_in_order(ids: tuple[int, ...]) -> None:
-    figure = charts.timelines([row(number, place, len(ids)) for place, number in enumerate(ids, 1)], NAMES)
-    assert list(figure.data[0].x) == list(range(len(ids)))
-    assert figure.layout.meta["in_order"] is True
-    assert list(figure.layout.xaxis.ticktext) == [f"{number:,}" for number in ids]
-    assert "in order" in figure.layout.xaxis.title.text
-
-
 def test_a_history_has_a_mark_for_every_row_with_its_type_and_ends_in_what_is_left_out() -> None:
     rows = [row(5, 1, 9, event_type=1), row(6, 2, 9), row(None, 1, event_type=None, table_key="idu=2")]
     marks, more = charts.histories(rows, NAMES).data
@@ -108,11 +81,11 @@ def test_a_history_has_a_mark_for_every_row_with_its_type_and_ends_in_what_is_le
 
 
 def test_hover_text_says_which_row_it_is_what_it_did_and_why() -> None:
-    (trace,) = charts.timelines([row(1234, 2, 3)], NAMES).data
+    (trace,) = charts.histories([row(1234, 3, 3)], NAMES).data
     assert list(trace.customdata[0]) == [
         "1,234",
         "event type 2 update field, column fname",
-        "usr, idu=1, row 2 of 3",
+        "usr, idu=1, row 3 of 3",
         "event_time 2026-11-09 07:15:02",
         "published in document 1",
     ]
@@ -122,11 +95,9 @@ def test_captured_text_is_shown_and_not_obeyed() -> None:
     hostile = '"><img src=x onerror=alert(1)>'
     names = ("table_name", "table_key", "column_name", "reason", "event_time")
     rows = [row(1) | dict.fromkeys(names, hostile)]
-    for figure in (charts.timelines(rows, NAMES), charts.histories(rows, NAMES)):
-        assert "<img" not in figure.to_json().replace("\\u003c", "<")
+    assert "<img" not in charts.histories(rows, NAMES).to_json().replace("\\u003c", "<")
 
 
 def test_figures_of_nothing_say_so() -> None:
-    for figure in (charts.timelines([], NAMES), charts.histories([], NAMES)):
-        assert figure.layout.annotations[0].text == "no rows"
+    assert charts.histories([], NAMES).layout.annotations[0].text == "no rows"
     assert list(charts.decisions([], "event_type", NAMES).data) == []

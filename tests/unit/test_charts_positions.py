@@ -51,27 +51,6 @@ def sequence(number: int, time: str = "2026020308000122") -> str:
     return f"{time}{number:019}"
 
 
-def test_a_unit_of_sequences_is_a_change_number() -> None:
-    positions = [sequence(101), sequence(103, "2026020308000123"), sequence(104, "2026020308000555")]
-    scale = PositionScale(positions)
-    assert [scale.at(p) for p in positions] == [0, 2, 3]
-    assert (scale.unit, scale.in_numbers, scale.days) == ("numbers of changes", True, "2026-02-03")
-
-
-@pytest.mark.parametrize(
-    "positions",
-    [
-        [sequence(9), sequence(3, "2026020308000123")],  # the count began anew
-        [sequence(1), sequence(2), sequence(10**6), sequence(10**6 + 1)],  # one jump is most of the axis
-        [sequence(1), sequence(10**18)],  # a browser would round
-    ],
-)
-def test_sequences_whose_numbers_make_no_axis_stand_in_order(positions: list[str]) -> None:
-    scale = PositionScale(positions)
-    assert [scale.at(p) for p in positions] == list(range(len(positions)))
-    assert (scale.unit, scale.in_numbers) == ("order in the log", False)
-
-
 def test_ticks_show_the_time_of_a_sequence_and_the_end_of_its_number() -> None:
     one_day = PositionScale([sequence(17), sequence(12_345)])
     assert one_day.short(sequence(17)) == ("08:00:01.22", "…0017")

@@ -129,18 +129,18 @@ def test_every_value_is_counted_as_if_its_field_were_not_set(source: IndexedCapt
 
 def test_changes_over_time_are_all_there(case: Case, rows: Rows, source: IndexedCapture) -> None:
     selected, *_ = case
-    found = contents.done(SelectedCapture(source, selected, TIME))
+    found = contents.over_time(SelectedCapture(source, selected.by(selected.selection.chosen(TIME))))
     others = Selection(**{name: value for name, value in selected.selection.values().items() if "time" not in name})
     wanted = [row for row in rows if fits(row, others)]
     assert found.without_time == Counter(row["operation"] for row in wanted if row["at"] is None)
     expected: Counter[tuple[datetime, str]] = Counter()
     width = timedelta(microseconds=found.width_us)
-    starts = sorted({row["began_at"] for row in found.over_time})
+    starts = sorted({row["began_at"] for row in found.rows})
     for row in wanted:
         if row["at"] is not None:
             began = starts[0] + (row["at"] - starts[0]) // width * width
             expected[began, row["operation"]] += 1
-    assert {(row["began_at"], row["operation"]): row["changes"] for row in found.over_time} == expected
+    assert {(row["began_at"], row["operation"]): row["changes"] for row in found.rows} == expected
 
 
 def test_transactions_are_open_at_a_selected_time_and_have_a_change_that_fits_the_rest(
@@ -212,7 +212,7 @@ def test_images_of_selected_changes_are_read(case: Case) -> None:
 
 def test_tables_are_told_with_their_first_change(case: Case) -> None:
     selected, rows, capture = case
-    found = contents.done(capture).tables
+    found = contents.tables(capture)
     first = first_by_table(capture.headers)
     assert {row["table"]: row["changes"] for row in found} == Counter(row["table"] for row in rows)
     for row in found:
@@ -230,7 +230,8 @@ def test_an_index_of_nothing_answers(tmp_path: Path) -> None:
     source = open_source(write_saved(tmp_path / "capture", changes=0, transactions=1))
     selected = Selected(source.changes, Selection(text="x"))
     capture = SelectedCapture(source, selected)
-    assert contents.done(capture) == contents.Done([], {}, 1, None, [])
+    assert contents.over_time(capture) == contents.OverTime()
+    assert contents.tables(capture) == []
     assert masks.axis(capture) is None
     assert selected.transactions().tolist() == []
     assert selected.problems() == []

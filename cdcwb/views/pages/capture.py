@@ -27,6 +27,8 @@ from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, size, tally, time_on_axis
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from cdcwb.report.opening import OpenedCapture, Parameters
 
 __all__ = [
@@ -67,9 +69,19 @@ class CapturePage(Page):
         return [{**held[entry["file"]], **entry} for entry in self.summary["files"]]
 
     @cached_property
-    def done(self) -> ask.Done:
-        """Changes over time and by table."""
-        return ask.done(self.capture, self.first, self.last)
+    def bins(self) -> ask.OverTime:
+        """Changes over time."""
+        return ask.over_time(self.capture, self.first, self.last)
+
+    @cached_property
+    def figure(self) -> go.Figure:
+        """The chart of changes over time."""
+        return charts.done_over_time(self.bins.rows, self.bins.width_us, self.bins.axis)
+
+    @cached_property
+    def changed_tables(self) -> list[dict[str, Any]]:
+        """The tables with changes, most changed first."""
+        return ask.tables(self.capture)
 
     @cached_property
     def versions_of_tables(self) -> Counter[str]:
@@ -126,13 +138,13 @@ class CapturePage(Page):
     @panel("Changes over time", live=True, brush=True, hint=_HELP)
     def over_time(self, answer: Answer) -> None:
         """Changes over time, by operation."""
-        rows, without = self.done.over_time, self.done.without_time
         page = self.every_time(answer, always=True)
-        drawn = page.done
-        if drawn.over_time:
-            figure = charts.done_over_time(drawn.over_time, drawn.width_us, drawn.axis)
+        drawn = page.bins
+        selected = drawn if page is self else ask.over_time(self.capture, axis=drawn.axis)
+        rows, without = selected.rows, selected.without_time
+        if drawn.rows:
             heads = "began_at: from; operation; changes"
-            answer.chart(figure, drawn.over_time, heads, lambda point: page.first_in(point, drawn.width_us))
+            answer.chart(page.figure, drawn.rows, heads, lambda point: page.first_in(point, drawn.width_us))
         if without:
             answer.note(f"Without a time, so not in the chart: {tally(without)}.")
         if not rows and not without:
@@ -148,7 +160,7 @@ class CapturePage(Page):
     @panel("Tables", live=True)
     def tables(self, answer: Answer) -> None:
         """The tables, most changed first, with their operations."""
-        rows = self.done.tables
+        rows = self.changed_tables
         versions = self.versions_of_tables
         none: dict[str, Any] = {"changes": 0, "operations": [], "first_time": None, "last_time": None}
         none |= {"first_position": None, "last_position": None}
@@ -206,7 +218,7 @@ class CapturePage(Page):
             (".".join(filter(None, row[:2])) or NO_TABLE, row["operation"] or NOT_GIVEN): row["count"]
             for row in counted
         }
-        here = {(row["table"], name): number for row in self.done.tables for name, number in row["operations"]}
+        here = {(row["table"], name): number for row in self.changed_tables for name, number in row["operations"]}
         rows = [
             {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
             for key in sorted({*here, *there})

@@ -30,7 +30,6 @@ __all__ = ["EventLog"]
 
 _LANES: Final = 40  # objects whose rows are shown
 _ROWS: Final = 60  # rows of an object
-_HISTORIES: Final = 20
 _WITH_OBJECT: Final = "scope: object; record_id; event_type; decision"
 
 
@@ -170,11 +169,11 @@ class EventLog(Page):
 
     @panel("Objects")
     def objects(self, answer: Answer) -> None:
-        """The objects of an event log with most rows, over time."""
+        """The histories of the objects of an event log with most rows."""
         if not self.log:
             return
         rows, objects = answer.linked(self.objects_drawn), self.facts["objects"]
-        figure = charts.timelines(rows, words.TYPES)
+        figure = charts.histories(rows, words.TYPES)
         drawn = figure.layout.meta["objects"]
         answer.record({"objects_shown": drawn})
         if self.nothing:
@@ -186,12 +185,7 @@ class EventLog(Page):
         beyond = sum(last["of"] - _ROWS for last in rows if last["place"] == _ROWS)
         left = f"; {plural(beyond, 'later row')} of these left out." if beyond else "."
         answer.note(f"{count(drawn)} of {plural(objects, 'object')}, by their number of rows{left}")
-        unnumbered = sum(row["record_id"] is None for row in rows)
-        if unnumbered:
-            answer.note(f"{plural(unnumbered, 'row')} without a usable record_id: only in the histories.")
-        first = [row for row in rows if row["lane"] < _HISTORIES]
-        answer.chart(charts.histories(first, words.TYPES), first, _WITH_OBJECT)
-        answer.note(f"{count(first[-1]['lane'] + 1)} of {plural(objects, 'object')}. The numbers are event types:")
+        answer.note("The numbers are event types:")
         answer.table(words.types_used(self.page.counts), "event_type; name; meaning; verb: becomes; rows")
 
     @panel("Documents")

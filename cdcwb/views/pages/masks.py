@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
+import plotly.graph_objects as go
+
 from cdcwb import charts
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import Changed, first_by_column, first_update
@@ -158,7 +160,7 @@ class Masks(Page):
         """A row for every column, most changed at the top; darker cells have more updates."""
         cells = self.cells[0]
         page = self.every_time(answer)
-        drawn, width_us, axis = page.cells
+        drawn, width_us, _ = page.cells
         with_cells = [name for name in page.changed.tables if any(cell["table"] == name for cell in drawn)]
         updates, idle = self.changed.updates.total(), self.changed.idle.total()
         if updates:
@@ -167,11 +169,10 @@ class Masks(Page):
             answer.headline += plural(len(self.changed.columns), "column")
             answer.headline += f"; {plural(idle, 'no-op update')}" if idle else ""
         for name in with_cells[: self.most_tables]:
-            assert axis is not None  # of the cells
             some = [cell for cell in drawn if cell["table"] == name]
             answer.note(f"{name}:")
             heads = "began_at: from; column; changed: updates"
-            answer.chart(charts.changed_over_time(some, width_us, axis), some, heads, page.first_in(name, width_us))
+            answer.chart(page.drawn(name), some, heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
         untimed = self.changed.columns.total() - changed
         if cells and untimed:
@@ -186,6 +187,19 @@ class Masks(Page):
         answer.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
         answer.record({"updates": updates, "updates_idle": idle})
         answer.record({"columns_changed": len(self.changed.columns)})
+
+    def drawn(self, table: str) -> go.Figure:
+        """How often each column of a table was changed over time."""
+        if table not in self._drawn:
+            cells, width_us, axis = self.cells
+            assert axis is not None, "there are cells"
+            some = [cell for cell in cells if cell["table"] == table]
+            self._drawn[table] = charts.changed_over_time(some, width_us, axis)
+        return self._drawn[table]
+
+    @cached_property
+    def _drawn(self) -> dict[str, go.Figure]:
+        return {}
 
     def first_in(self, table: str, width_us: int | None = None) -> Callable[[Mapping[str, Any]], int | None]:
         """The record of the first update of a table in a cell of a figure; ``width_us``: of a bin of time."""

@@ -24,8 +24,6 @@ from cdcwb.analysis.summary_text import Tone
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
 from cdcwb.index.columns import Headers
-from cdcwb.index.selected import TIME
-from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
@@ -143,12 +141,11 @@ class Page:
         return cls(look_at(capture, part, limits, cls.images, times, bool(selection.tables)), **own)
 
     @classmethod
-    def of_selection(cls, bench: Bench, every_time: bool = False) -> Self:
-        """The page about the selection of views, from the index; ``every_time``: the selected times are ignored."""
-        selected: Any = SelectedCapture(bench.source, bench.selected, TIME if every_time else ())
-        limits = [bench.selection.sentence(TIME if every_time else ())]
-        times = {} if every_time else {name: getattr(bench.selection, name) for name in ("time_from", "time_to")}
-        limits = list(filter(None, limits))
+    def of_selection(cls, bench: Bench, selected: Any) -> Self:
+        """The page about a selection of views, from the index (:class:`SelectedCapture`)."""
+        selection = selected.selection
+        times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
+        limits = list(filter(None, [selection.sentence()]))
         asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=bench.location, **times)
         page = cls.__new__(cls)
         page.bench = bench

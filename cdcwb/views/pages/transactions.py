@@ -26,6 +26,8 @@ from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second, visible
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from cdcwb.report.opening import OpenedCapture
     from cdcwb.times import TimeAxis
 
@@ -187,13 +189,8 @@ class Transactions(Page):
         if total:
             answer.headline = self.headline_of(stored(answer.facts))
         page, window = self.every_time(answer), answer.state.window
-        rows = ask.timeline(self.capture, _BARS[True], self.capture_end, window) if window else page.bars
         drawable = page.facts["transactions"]
-        about: dict[str, Any] = {"capture_end": self.capture_end, "unit": self.unit, "axis": page.axis}
-        about["last_position"] = page.facts["last_position"]
-        if drawable > len(rows) and page.axis is not None:
-            about["density"], about["density_us"] = ask.density(page.capture, page.axis)
-        figure = charts.timeline(rows, **about, named=self.bench is not None)
+        rows, figure = page.drawn if window is None else page.draw(window)
         drawn = figure.layout.meta
         answer.record({"timeline_shown": drawn["drawn"], "timeline_on_time": drawn["on_time"]})
         answer.record({"timeline_lanes": drawn["time_lanes"]})
@@ -224,18 +221,35 @@ class Transactions(Page):
                 f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration."
             )
         if page.axis is not None and drawable > len(page.bars):
-            page._add_begins(answer, page.axis, drawable)
+            cells, figure = page.begins
+            heads = "began_at: begin from; row: duration or outcome; transactions"
+            answer.note(f"All {plural(drawable, 'transaction')} by the time of their begin:")
+            answer.chart(figure, cells, heads)
+            begun = sum(cell["transactions"] for cell in cells)
+            if begun < drawable:
+                answer.note(f"Without a time of begin, and so not in this chart: {count(drawable - begun)}.")
+            answer.record({"histogram_transactions": begun})
 
-    def _add_begins(self, answer: Answer, axis: TimeAxis, total: int) -> None:
-        """All transactions by the time of their begin and by duration."""
-        cells, width = ask.histogram(self.capture, axis, least_us=self.tick_us)
-        heads = "began_at: begin from; row: duration or outcome; transactions"
-        answer.note(f"All {plural(total, 'transaction')} by the time of their begin:")
-        answer.chart(charts.begins(cells, ask.BANDS, width, axis), cells, heads)
-        begun = sum(cell["transactions"] for cell in cells)
-        if begun < total:
-            answer.note(f"Without a time of begin, and so not in this chart: {count(total - begun)}.")
-        answer.record({"histogram_transactions": begun})
+    @cached_property
+    def drawn(self) -> tuple[list[dict[str, Any]], go.Figure]:
+        """The timeline: its bars, and the figure."""
+        return self.draw()
+
+    def draw(self, window: tuple[datetime, datetime] | None = None) -> tuple[list[dict[str, Any]], go.Figure]:
+        """The timeline; ``window``: with the bars of these times."""
+        rows = ask.timeline(self.capture, _BARS[True], self.capture_end, window) if window else self.bars
+        about: dict[str, Any] = {"capture_end": self.capture_end, "unit": self.unit, "axis": self.axis}
+        about["last_position"] = self.facts["last_position"]
+        if self.facts["transactions"] > len(rows) and self.axis is not None:
+            about["density"], about["density_us"] = ask.density(self.capture, self.axis)
+        return rows, charts.timeline(rows, **about, named=self.bench is not None)
+
+    @cached_property
+    def begins(self) -> tuple[list[dict[str, Any]], go.Figure]:
+        """All transactions by the time of their begin and by duration: the cells, and the figure."""
+        assert self.axis is not None, "there are times"
+        cells, width = ask.histogram(self.capture, self.axis, least_us=self.tick_us)
+        return cells, charts.begins(cells, ask.BANDS, width, self.axis)
 
     @panel("Concurrent transactions", live=True, brush=True, hint=_OPEN_HELP)
     def concurrency(self, answer: Answer) -> None:
