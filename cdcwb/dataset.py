@@ -7,6 +7,7 @@ capture or of a small one; :class:`SparkRows` in the tasks of Spark.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import shutil
 import tempfile
@@ -272,11 +273,11 @@ def _distributed(batches: Batches, keys: Sequence[str], schema: pa.Schema) -> It
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cdcwb-keys-")))
         paths = [folder / str(number) for number in range(_PARTS)]
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
         with ExitStack() as files:
-            writers = [files.enter_context(pa.ipc.new_stream(str(path), schema, options=options)) for path in paths]
+            writers = [files.enter_context(pa.ipc.new_stream(str(path), schema)) for path in paths]
             for batch in chain(waiting, batches):
-                numbers = sum(text_hashes(batch[key].cast(pa.string())) for key in keys) % np.uint64(_PARTS)
+                hashes = sum(text_hashes(batch[key].cast(pa.string())) for key in keys)
+                numbers = (hashes % np.uint64(_PARTS)).astype(np.uint8)  # which numpy sorts in one pass
                 order = np.argsort(numbers, kind="stable")
                 rows = batch.take(pa.array(order))
                 bounds = np.searchsorted(numbers[order], np.arange(_PARTS + 1))
@@ -295,8 +296,10 @@ def _read_stream(path: Path) -> Batches:
 
 
 _SLICE: Final = 1 << 16  # texts that are hashed at once, to limit memory
-_POWERS: Final = np.cumprod(np.full(4096, 0xD6E8FEB86659FD93, np.uint64))
+_LONG: Final = 64  # bytes of a text that is hashed alone
+_MIX: Final = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0xD6E8FEB86659FD93], np.uint64)
 _ONES: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+_HALF: Final = np.uint64(32)
 
 
 def text_hashes(texts: pa.Array) -> Any:
@@ -308,24 +311,25 @@ def text_hashes(texts: pa.Array) -> Any:
 def _hashes_of(texts: pa.Array) -> Any:
     """The hashes of texts, from their words of 8 bytes, of which the last is filled with zeros."""
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    sizes = np.diff(offsets)
+    starts, sizes = offsets[:-1] - offsets[0], np.diff(offsets)
     content = texts.buffers()[2]
     body = np.zeros(offsets[-1] - offsets[0] + 8, np.uint8)
     if content is not None:
         body[:-8] = np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]]
-    words = (sizes + 7) // 8
-    starts = np.cumsum(words) - words
-    number = np.arange(words.sum()) - np.repeat(starts, words)  # of each word in its text
-    begins = np.repeat(offsets[:-1] - offsets[0], words) + 8 * number
-    missing = np.maximum(8 * (number + 1) - np.repeat(sizes, words), 0).astype(np.uint64)  # bytes of each word
-    word = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))[begins] & (_ONES >> (missing * np.uint64(8)))
-    word = (word ^ (word >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
-    terms = (word ^ (word >> np.uint64(29))) * _POWERS[number % len(_POWERS)]
-    sums = sizes.astype(np.uint64)
-    if len(terms):
-        sums[words > 0] += np.add.reduceat(terms, starts[words > 0])
-    mixed = (sums ^ (sums >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
-    return np.where(np.asarray(texts.is_valid()), mixed ^ (mixed >> np.uint64(32)), np.uint64(0))
+    words = np.ndarray(len(body) - 7, "<u8", body, strides=(1,))
+    hashes = (sizes.astype(np.uint64) + np.uint64(1)) * _MIX[0]
+    rows: Any = slice(None)
+    for end in range(8, _LONG + 1, 8):
+        lacking = np.maximum(end - sizes[rows], 0).astype(np.uint64)  # bytes of the word
+        word = words[starts[rows] + (end - 8)] & (_ONES >> (lacking * np.uint64(8)))
+        mixed = (hashes[rows] ^ word) * _MIX[1]
+        hashes[rows] = mixed ^ (mixed >> _HALF)
+        rows = np.flatnonzero((sizes > end) & (sizes <= _LONG))
+    for row in np.flatnonzero(sizes > _LONG).tolist():
+        text = body[starts[row] : starts[row] + sizes[row]]
+        hashes[row] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    hashes *= _MIX[2]
+    return np.where(np.asarray(texts.is_valid()), hashes ^ (hashes >> _HALF), np.uint64(0))
 
 
 class SparkRows(Rows):
@@ -443,8 +447,11 @@ def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
     keys: list[tuple[str, str]] = []
     columns: dict[str, Any] = {}
     for number, (name, direction) in enumerate(order):
-        columns |= {f"{number} is valid": rows[name].is_valid(), f"{number}": rows[name]}
-        keys += [(f"{number} is valid", "ascending"), (f"{number}", direction)]
+        if rows[name].null_count:
+            columns[f"{number} is valid"] = rows[name].is_valid()
+            keys.append((f"{number} is valid", "ascending"))
+        columns[f"{number}"] = rows[name]
+        keys.append((f"{number}", direction))
     return pc.sort_indices(pa.table(columns), sort_keys=keys)
 
 

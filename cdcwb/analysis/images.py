@@ -109,10 +109,12 @@ def row_texts(sizes: Ints, names: pa.Array, values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of changes before and after them: ``pairs`` are those of the column ``key``, ``former`` and ``latter``
-    the values of its columns in the images, which have the value of the key where an image lacks one."""
+    """The keys of changes before and after them: ``pairs`` are those of the column ``key``, ``images`` those of the
+    images before and after, ``former`` and ``latter`` the values of the key's columns in these, which have the value of
+    the key where an image lacks one."""
 
     pairs: Pairs
+    images: tuple[Pairs, Pairs]
     former: pa.Array
     latter: pa.Array
     moved: Bools
@@ -122,10 +124,11 @@ class Keys:
     def of(cls, batch: pa.RecordBatch) -> Keys:
         """``batch`` has operation, key, before and after."""
         pairs = Pairs(batch["key"])
-        former, latter = (cls._values(pairs, Pairs(batch[image])) for image in ("before", "after"))
+        images = Pairs(batch["before"]), Pairs(batch["after"])
+        former, latter = (cls._values(pairs, image) for image in images)
         changed = np.bincount(pairs.rows[differ(former, latter)], minlength=pairs.count) > 0
         is_update = pc.and_(pc.equal(batch["operation"], str(Operation.UPDATE)), batch["before"].is_valid())
-        return cls(pairs, former, latter, changed & as_flags(is_update))
+        return cls(pairs, images, former, latter, changed & as_flags(is_update))
 
     @staticmethod
     def _values(pairs: Pairs, image: Pairs) -> pa.Array:

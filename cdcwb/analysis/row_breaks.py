@@ -19,6 +19,7 @@ from cdcwb.analysis.row_versions import (
     UPDATE,
     VALUE_BITS,
     VERSIONS,
+    last_positions,
     log_order,
     row_starts,
 )
@@ -191,36 +192,39 @@ def _of_rows(rows: pa.RecordBatch, states: _States, is_continued: bool) -> Any:
     starts = row_starts(rows)
     if not len(starts):
         return states
-    ends = np.append(starts[1:], rows.num_rows)
+    sizes = np.diff(np.append(starts, rows.num_rows))
     keyed = as_flags(rows["row_key"].is_valid())
-    rank, has_position = log_order(rows, starts)
-    sums = [_sums(rows[name]) for name in ("before", "after")]
-    suspicious = np.logical_or.reduceat(_suspicious(rows, starts, rank, has_position, sums) & keyed, starts)
+    suspicious = np.logical_or.reduceat(_suspicious(rows, starts) & keyed, starts)
     suspicious[0] |= (rows["table"][0].as_py(), rows["row_key"][0].as_py()) in states
     suspicious[-1] |= is_continued and bool(keyed[-1])
     found: list[dict[str, Any]] = []
     last: _States = {}
-    for start, end in zip(starts[suspicious].tolist(), ends[suspicious].tolist(), strict=True):
-        group = rows.slice(start, end - start)
-        key = (group["table"][0].as_py(), group["row_key"][0].as_py())
-        changes = _changes(group, rank[start:end], has_position[start:end], [part[start:end] for part in sums])
+    for key, changes in _changes(rows.filter(pa.array(np.repeat(suspicious, sizes)))):
         of_row = states.get(key) or (_RowState(changes[0].epoch > 0), _RowState(changes[0].epoch > 0))
         last = {key: of_row}
         found += [{"table": key[0], "row_key": key[1], **one.found} for one in _contradictions(changes, *of_row)]
-    yield pa.RecordBatch.from_pylist([*found, *_counts(rows, starts, ends, keyed)], FOUND)
+    yield pa.RecordBatch.from_pylist([*found, *_counts(rows, starts, sizes, keyed)], FOUND)
     return last if is_continued else {}
 
 
-def _changes(group: pa.RecordBatch, rank: Ints, has_position: Bools, sums: Sequence[Ints]) -> list[_Change]:
+def _changes(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], list[_Change]]]:
+    """The changes of each row, with its table and key."""
+    starts = row_starts(rows)
+    if not len(starts):
+        return
+    rank, has_position = log_order(rows, starts)
     names = ("operation", "epoch", "origin", "before", "after")
-    operations, epochs, origins, before, after = (group[name].to_pylist() for name in names)
+    operations, epochs, origins, before, after = (rows[name].to_pylist() for name in names)
     records = [
         row | {"operation": str(OPERATIONS[row["operation"]])}
-        for row in group.select([*(name for name, _ in RECORD), "at"]).to_pylist()
+        for row in rows.select([*(name for name, _ in RECORD), "at"]).to_pylist()
     ]
-    both = zip(*(part.tolist() for part in sums), strict=True)
+    sums = zip(*(_sums(rows[name]).tolist() for name in ("before", "after")), strict=True)
     ranked = (range(len(rank)), operations, epochs, rank.tolist(), has_position.tolist())
-    return [_Change(*one) for one in zip(*ranked, origins, before, after, both, records, strict=True)]
+    changes = [_Change(*one) for one in zip(*ranked, origins, before, after, sums, records, strict=True)]
+    keys = [rows[name].take(pa.array(starts)).to_pylist() for name in ("table", "row_key")]
+    for key, start, end in zip(zip(*keys, strict=True), starts, np.append(starts[1:], rows.num_rows), strict=True):
+        yield key, changes[start:end]
 
 
 def _contradictions(changes: list[_Change], arriving: _RowState, committing: _RowState) -> Iterator[_Contradiction]:
@@ -242,16 +246,16 @@ def _contradictions(changes: list[_Change], arriving: _RowState, committing: _Ro
         if change.rank >= highest.rank:
             highest = change
         elif change.number not in in_both:
-            distance = sum(other.rank > change.rank for other in changes[: change.number])
+            distance = sum(other.rank > change.rank for other in changes if other.number < change.number)
             yield _Contradiction(Break.LATE, change, highest, [], distance)
 
 
-def _counts(rows: pa.RecordBatch, starts: Ints, ends: Ints, keyed: Bools) -> list[dict[str, Any]]:
+def _counts(rows: pa.RecordBatch, starts: Ints, sizes: Ints, keyed: Bools) -> list[dict[str, Any]]:
     """The rows, changes, comparisons and changes without a key of each table."""
     is_keyed = keyed[starts]
     weights = np.where(keyed, np.asarray(pc.fill_null(rows["part"], 0)) == 0, np.asarray(rows["origin"]))
     changes = np.add.reduceat(weights, starts, dtype=np.int64)
-    numbers = (is_keyed, changes, np.where(is_keyed, ends - starts - 1, 0), np.where(is_keyed, 0, changes))
+    numbers = (is_keyed, changes, np.where(is_keyed, sizes - 1, 0), np.where(is_keyed, 0, changes))
     columns = {name: values.astype(np.int64) for name, values in zip(COUNTS, numbers, strict=True)}
     table = pa.table({"table": rows["table"].take(pa.array(starts)), **columns})
     summed = table.group_by("table", use_threads=False).aggregate([(name, "sum") for name in COUNTS]).to_pylist()
@@ -260,26 +264,43 @@ def _counts(rows: pa.RecordBatch, starts: Ints, ends: Ints, keyed: Bools) -> lis
 
 def _sums(images: pa.ListArray) -> Ints:
     """The sum of the hashes of each image; -1 without an image."""
-    sums = np.zeros(len(images), np.int64)
-    np.add.at(sums, np.asarray(pc.list_parent_indices(images)), np.asarray(pc.list_flatten(images)))
-    return np.where(as_flags(images.is_valid()), sums, -1)
+    sums = np.append(0, np.cumsum(np.asarray(images.values)))[np.asarray(images.offsets)]
+    return np.where(as_flags(images.is_valid()), np.diff(sums), -1)
 
 
-def _suspicious(rows: pa.RecordBatch, starts: Ints, rank: Ints, has_position: Bools, sums: Sequence[Ints]) -> Bools:
+def _suspicious(rows: pa.RecordBatch, starts: Ints) -> Bools:
     """The changes that need a closer look because the change before them alone does not explain them."""
     operation, epoch = np.asarray(rows["operation"]), np.asarray(rows["epoch"])
+    before, after = (_sums(rows[name]) for name in ("before", "after"))
     is_first = np.zeros(rows.num_rows, np.bool_)
     is_first[starts] = True
     previous = np.append(-1, operation[:-1])
-    image = np.where(operation == REFRESH, sums[1], sums[0])
-    is_same = (image == np.append(-1, sums[1][:-1])) | (image == -1)
+    image = np.where(operation == REFRESH, after, before)
+    is_same = (image == np.append(-1, after[:-1])) | (image == -1)
     others = np.flatnonzero(~is_same & ~is_first & (operation != INSERT))
     if len(others):
         is_same[others] = _included(rows, others, operation[others] == REFRESH)
     is_explained = np.where(operation == INSERT, previous == DELETE, (previous != DELETE) & is_same)
-    is_again = np.append(False, (rank[1:] == rank[:-1]) & has_position[1:] & (sums[0][1:] == sums[0][:-1]))
-    is_reordered = np.append(False, (rank[1:] < rank[:-1]) | (epoch[1:] != epoch[:-1]))
-    return np.where(is_first, epoch > 0, ~is_explained | is_again | is_reordered)
+    is_back, is_at_one = _steps(rows, starts)
+    is_again = is_at_one & np.append(False, before[1:] == before[:-1])
+    is_other = is_back | np.append(False, epoch[1:] != epoch[:-1])
+    return np.where(is_first, epoch > 0, ~is_explained | is_again | is_other)
+
+
+def _steps(rows: pa.RecordBatch, starts: Ints) -> tuple[Bools, Bools]:
+    """Whether the position of each change is below that of the last one before it in its row, and whether it is the
+    same."""
+    last, _ = last_positions(rows, starts)
+    is_back, is_same = np.zeros((2, rows.num_rows), np.bool_)
+    later = np.flatnonzero((last[1:] != last[:-1]) & (last[1:] >= 0) & (last[:-1] >= 0)) + 1
+    is_less, is_equal = pa.repeat(False, len(later)), pa.repeat(True, len(later))
+    for name in ("commit", "position"):
+        texts = pc.fill_null(rows[name], "")
+        own, earlier = texts.take(pa.array(later)), texts.take(pa.array(last[later - 1]))
+        is_less = pc.or_(is_less, pc.and_(is_equal, pc.less(own, earlier)))
+        is_equal = pc.and_(is_equal, pc.equal(own, earlier))
+    is_back[later], is_same[later] = as_flags(is_less), as_flags(is_equal)
+    return is_back, is_same
 
 
 def _included(rows: pa.RecordBatch, numbers: Ints, is_read: Bools) -> Bools:

@@ -25,6 +25,7 @@ __all__ = [
     "VALUE_BITS",
     "VERSIONS",
     "column_hash",
+    "last_positions",
     "log_order",
     "retyped_columns",
     "row_starts",
@@ -122,37 +123,31 @@ class _Versions:
         wanted = pc.and_(wanted, batch["table_name"].is_valid())
         if self.tables is not None:
             wanted = pc.and_(wanted, pc.is_in(labels(batch), pa.array(self.tables)))
-        rows = batch.filter(wanted)
-        is_keyed = rows["key"].is_valid()
-        without = labels(rows.filter(pc.invert(is_keyed))).value_counts()
-        rows = rows.filter(is_keyed)
+        is_keyed = batch["key"].is_valid()
+        without = labels(batch.filter(pc.and_not(wanted, is_keyed))).value_counts()
+        wanted = pc.and_(wanted, is_keyed)
+        rows = batch if pc.all(wanted).as_py() else batch.filter(wanted)
         table, keys = labels(rows), Keys.of(rows)
-        moved = np.flatnonzero(keys.moved)
-        part = np.repeat([0, 1], [rows.num_rows, len(moved)])
-        numbers = pa.array(np.concatenate([np.arange(rows.num_rows), moved]))
-        is_moved = np.append(keys.moved, np.ones(len(moved), np.bool_))
-        operation = np.asarray(pc.index_in(rows["operation"], pa.array(map(str, OPERATIONS))))[np.asarray(numbers)]
-        texts = pa.concat_arrays([keys.texts(keys.former), keys.texts(keys.latter).take(pa.array(moved))])
         time = times(rows)
         origin = pc.coalesce(rows["transaction_id"], time.cast(pa.int64()).cast(pa.string()), rows["position"])
-        own = {
+        before, after = keys.images
+        layouts = pc.binary_join_element_wise(table, pc.fill_null(rows["table_version"], ""), "\0").dictionary_encode()
+        columns = {
             "table": table,
+            "row_key": keys.texts(keys.former),
+            "operation": pc.index_in(rows["operation"], pa.array(map(str, OPERATIONS))),
+            "part": pa.repeat(0, rows.num_rows),
             "epoch": pa.array(self._epochs(rows, table)),
             "commit": _log_position(rows),
             **{name: rows[name] for name in ("position", "file_index", "offset")},
             "at": time,
             "origin": pa.array(text_hashes(origin).view(np.int64)),
-            **{name: self._hashed(rows[name], table, rows["table_version"]) for name in ("before", "after")},
-        }
-        columns = {name: values.take(numbers) for name, values in own.items()}
-        for name, lacking in (("before", 1), ("after", 0)):  # an end has no after image, a begin no before image
-            columns[name] = pc.if_else(pa.array(is_moved & (part == lacking)), None, columns[name])
-        columns |= {
-            "row_key": texts,
-            "operation": pa.array(np.where(is_moved, np.where(part == 0, DELETE, INSERT), operation)),
-            "part": pa.array(part),
+            "before": self._hashed(rows["before"], before, layouts),
+            "after": self._hashed(rows["after"], after, layouts),
         }
         keyed = pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
+        if keys.moved.any():
+            keyed = joined(_ends_and_begins(keyed, keys), VERSIONS)
         counted = {"table": without.field("values"), "origin": without.field("counts")}
         nothing = {one.name: pa.nulls(len(without), one.type) for one in VERSIONS if one.name not in counted}
         return joined([keyed, pa.RecordBatch.from_pydict(counted | nothing, schema=VERSIONS)], VERSIONS)
@@ -168,11 +163,9 @@ class _Versions:
             epochs += as_flags(pc.and_(follows, pc.equal(table, label)))
         return epochs
 
-    def _hashed(self, image: pa.MapArray, table: pa.Array, version: pa.Array) -> pa.ListArray:
-        """The hashes of names and values of images."""
-        pairs = Pairs(image)
-        names = pairs.names.dictionary_encode()
-        layouts = pc.binary_join_element_wise(table, pc.fill_null(version, ""), "\0").dictionary_encode()
+    def _hashed(self, image: pa.MapArray, pairs: Pairs, layouts: pa.DictionaryArray) -> pa.ListArray:
+        """The hashes of names and values of images, whose ``layouts`` are tables with versions."""
+        names = pairs.coded
         of_names = np.array(
             [
                 [column_hash(name, self.retyped.get(tuple(layout.split("\0")), {}).get(name)) for name in names_of]
@@ -188,6 +181,23 @@ class _Versions:
         return pa.ListArray.from_arrays(pa.array(offsets, mask=mask), pa.array(numbers.view(np.int64)))
 
 
+def _ends_and_begins(rows: pa.RecordBatch, keys: Keys) -> list[pa.RecordBatch]:
+    """The changes (:data:`VERSIONS`), with two for each that changes the key: one that deletes the row with the old
+    key, and one that inserts that with the new key."""
+    moved = pa.array(keys.moved)
+    ends = rows.filter(moved)
+    own = {"after": pa.nulls(len(ends), rows["after"].type), "operation": pa.repeat(DELETE, len(ends))}
+    begins = {
+        "before": pa.nulls(len(ends), rows["before"].type),
+        "operation": pa.repeat(INSERT, len(ends)),
+        "row_key": keys.texts(keys.latter).filter(moved),
+        "part": pa.repeat(1, len(ends)),
+    }
+    changed = [{name: ends[name] for name in VERSIONS.names} | values for values in (own, begins)]
+    arrays = [[values[one.name].cast(one.type) for one in VERSIONS] for values in changed]
+    return [rows.filter(pc.invert(moved)), *(pa.RecordBatch.from_arrays(one, schema=VERSIONS) for one in arrays)]
+
+
 def row_starts(rows: pa.RecordBatch) -> Ints:
     """The numbers of the changes with which rows begin."""
     if not rows.num_rows:
@@ -199,9 +209,16 @@ def row_starts(rows: pa.RecordBatch) -> Ints:
 def log_order(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:
     """The rank of each change in the order of commits, and whether it has a position. One without a position, or that
     was read from the table, has the rank of the one before it."""
-    has_position = as_flags(rows["commit"].is_valid()) & (np.asarray(rows["operation"]) != REFRESH)
+    last, has_position = last_positions(rows, starts)
     commit, position = (ranks(pc.fill_null(rows[name], "")) for name in ("commit", "position"))
     own = commit * (rows.num_rows + 1) + position + 1
+    return np.where(last >= 0, own[last], 0), has_position
+
+
+def last_positions(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:
+    """For each change the number of the last one of its row, up to it, that has a position in the log (-1: none), and
+    whether it has one."""
+    has_position = as_flags(rows["commit"].is_valid()) & (np.asarray(rows["operation"]) != REFRESH)
     begin = np.repeat(starts, np.diff(np.append(starts, rows.num_rows)))
     last = np.maximum.accumulate(np.where(has_position, np.arange(rows.num_rows), -1))
-    return np.where(last >= begin, own[last], 0), has_position
+    return np.where(last >= begin, last, -1), has_position

@@ -26,28 +26,34 @@ class Pairs:
         self.count = len(maps)
         self.sizes = np.where(as_flags(maps.is_valid()), np.diff(offsets), 0).astype(np.int64)
         self.rows: Ints = np.repeat(np.arange(self.count), self.sizes)
-        skipped = np.repeat(offsets[:-1] - np.cumsum(self.sizes) + self.sizes, self.sizes)
-        at = pa.array(np.arange(len(self.rows)) + skipped)
-        self.names: pa.Array = maps.keys.take(at)
-        self.values: pa.Array = maps.items.take(at)
+        first, last = int(offsets[0]), int(offsets[-1])
+        self.names: pa.Array = maps.keys.slice(first, last - first)
+        self.values: pa.Array = maps.items.slice(first, last - first)
+        if len(self.rows) < last - first:  # null maps may have pairs
+            is_valid = pa.array(np.repeat(self.sizes > 0, np.diff(offsets)))
+            self.names, self.values = self.names.filter(is_valid), self.values.filter(is_valid)
 
     @cached_property
-    def _in_order(self) -> tuple[pa.Array, Ints, Ints]:
-        """The different names, and each row and name as one number in ascending order, with the number of its pair."""
-        coded = self.names.dictionary_encode()
-        numbers = self.rows * len(coded.dictionary) + np.asarray(coded.indices)
-        order = np.argsort(numbers, kind="stable")
-        return coded.dictionary, numbers[order], order
+    def coded(self) -> pa.DictionaryArray:
+        """The names as codes of the different ones."""
+        return self.names.dictionary_encode()
 
     def find(self, rows: Ints, names: pa.Array) -> Ints:
         """For each of some rows and names the number of its pair; -1 if the row has no such name."""
-        known, numbers, order = self._in_order
-        if not len(numbers):
-            return np.full(len(rows), -1)
+        known = self.coded.dictionary
         codes = np.asarray(pc.index_in(names, value_set=known).fill_null(-1))
+        is_wanted = np.zeros(len(known) + 1, np.bool_)
+        is_wanted[codes[codes >= 0]] = True
+        of_pairs = np.asarray(self.coded.indices)
+        pairs = np.flatnonzero(is_wanted[of_pairs])  # of these names
+        if not len(pairs):
+            return np.full(len(rows), -1)
+        numbers = self.rows[pairs] * len(known) + of_pairs[pairs]  # a row and a name as one number
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
         wanted = np.where(codes < 0, -1, rows * len(known) + codes)
         at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-        return np.where(numbers[at] == wanted, order[at], -1)
+        return np.where(numbers[at] == wanted, pairs[order][at], -1)
 
     def of_column(self, name: str) -> tuple[Bools, pa.Array]:
         """Whether each row has a column, and its value there; null where it has none."""
