@@ -326,7 +326,7 @@ def _hashes_of(texts: pa.Array) -> Any:
         hashes[rows] = mixed ^ (mixed >> _HALF)
         rows = np.flatnonzero((sizes > end) & (sizes <= _LONG))
     for row in np.flatnonzero(sizes > _LONG).tolist():
-        text = body[starts[row] : starts[row] + sizes[row]]
+        text = body[starts[row] : starts[row] + sizes[row]].tobytes()
         hashes[row] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     hashes *= _MIX[2]
     return np.where(np.asarray(texts.is_valid()), hashes ^ (hashes >> _HALF), np.uint64(0))

@@ -150,20 +150,28 @@ def _filled(keys: Keyed, batch: pa.RecordBatch) -> pa.RecordBatch:
     is_null = as_flags(key.is_null())
     coded = labels(batch).dictionary_encode()
     tables = np.asarray(coded.indices.fill_null(-1))
-    both = pa.concat_arrays([batch["after"], batch["before"]])
-    image = Pairs(both.take(pa.array(np.arange(count) + np.where(as_flags(batch["after"].is_valid()), 0, count))))
+    after, before = Pairs(batch["after"]), Pairs(batch["before"])
+    has_after = as_flags(batch["after"].is_valid())
+
+    def located(rows: Ints, name: str) -> Ints:
+        """The pairs of a column in the images of some rows, those before counted on from those after; -1: none."""
+        own, other = (image.find(rows, pa.repeat(name, len(rows))) for image in (after, before))
+        return np.where(has_after[rows], own, np.where(other < 0, -1, other + len(after.rows)))
+
     found: list[tuple[Ints, Ints]] = []  # rows, and for each the pairs of its key
     for number, label in enumerate(coded.dictionary.to_pylist()):
         if label in keys:
             rows = np.flatnonzero(is_null & (tables == number))
-            at = np.array([image.find(rows, pa.repeat(name, len(rows))) for name in keys[label]])
+            at = np.array([located(rows, name) for name in keys[label]])
             complete = (at >= 0).all(axis=0)
             found.append((rows[complete], at[:, complete].T))
     if not found:
         return batch
     pairs = np.concatenate([at.ravel() for _, at in found])
     sizes = np.concatenate([np.full(len(rows), at.shape[1]) for rows, at in found])
-    filled = maps_of(sizes, image.names.take(pa.array(pairs)), image.take(pairs)).cast(key.type)
+    names = pa.concat_arrays([after.names, before.names]).take(pa.array(pairs))
+    values = pa.concat_arrays([after.values, before.values]).take(pa.array(pairs))
+    filled = maps_of(sizes, names, values).cast(key.type)
     numbers = np.arange(count)
     numbers[np.concatenate([rows for rows, _ in found])] = count + np.arange(len(sizes))
     key = pa.concat_arrays([key, filled]).take(pa.array(numbers))

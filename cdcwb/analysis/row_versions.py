@@ -58,9 +58,11 @@ def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
     """The changes of all rows of a capture (:data:`VERSIONS`), in any order. With ``keys`` only those of these
     tables."""
     truncates: list[_Truncate] = []
-    if capture.rows("changes", ("operation",)).fold(_has_truncates, any):
+    # what this process reads with images is read once: change_source is a short column that comes with them
+    with_images = ("change_source",) if getattr(capture, "question_session", None) is None else ()
+    if capture.rows("changes", ("operation", *with_images)).fold(_has_truncates, any):
         narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
-        truncates = capture.rows("changes", (*narrow, "file_index", "offset")).fold(_truncates, _in_order)
+        truncates = capture.rows("changes", (*narrow, "file_index", "offset", *with_images)).fold(_truncates, _in_order)
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
     return changes.map(_Versions(truncates, retyped_columns(capture), None if keys is None else tuple(keys)), VERSIONS)
 
