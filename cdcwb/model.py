@@ -122,7 +122,8 @@ class _ProblemFacts(NamedTuple):
 
 
 class Problem(StrEnum):
-    """The codes of ``problems``, each with a severity and a heading."""
+    """The codes of ``problems``, each with a severity and a heading. Those from ``counter`` on are of what contradicts
+    itself only in all of a capture (:func:`cdcwb.analysis.integrity.findings`), not of ``problems``."""
 
     MALFORMED = "malformed"
     STALE = "stale"
@@ -168,6 +169,14 @@ class Problem(StrEnum):
     XML_CHARACTER = "xml_character"
     JSON_SYNTAX = "json_syntax"
     NOTE = "note"
+    COUNTER = "counter"
+    POSITION_ORDER = "position_order"
+    ROW_GAP = "row_gap"
+    ROW_STALE = "row_stale"
+    ROW_REPEAT = "row_repeat"
+    ROW_REVIVED = "row_revived"
+    ROW_PHANTOM = "row_phantom"
+    ROW_LATE = "row_late"
 
     @property
     def severity(self) -> Severity:
@@ -226,6 +235,14 @@ _FACTS: Final[dict[Problem, _ProblemFacts]] = {
     Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
     Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a syntax error"),
     Problem.NOTE: _ProblemFacts(_W, "text between records"),
+    Problem.COUNTER: _ProblemFacts(_W, "counter or number that contradicts the records"),
+    Problem.POSITION_ORDER: _ProblemFacts(_W, "position out of order"),
+    Problem.ROW_GAP: _ProblemFacts(_W, "version of a row that is missing between two changes"),
+    Problem.ROW_STALE: _ProblemFacts(_W, "older version of a row after a newer one"),
+    Problem.ROW_REPEAT: _ProblemFacts(_I, "change of a row that arrives again"),
+    Problem.ROW_REVIVED: _ProblemFacts(_W, "UPDATE after the DELETE of its row"),
+    Problem.ROW_PHANTOM: _ProblemFacts(_W, "DELETE after the DELETE of its row"),
+    Problem.ROW_LATE: _ProblemFacts(_W, "change of a row after later ones"),
 }
 
 _TIME: Final = pa.timestamp("us", tz="UTC")

@@ -2,7 +2,9 @@
 
 Missing numbers are problems of the capture (:data:`cdcwb.model.Problem.GAP`), and of :func:`~cdcwb.analysis.integrity`;
 here is what came too much: transactions that begin twice, numbers that come again with other records, and more events
-than the end of the transaction counts. Debezium numbers and counts the events of each table, too.
+than the end of the transaction counts. Debezium numbers and counts the events of each table, too. Offsets of messages
+and numbers of changes come again with other records outside of transactions, too
+(:func:`~cdcwb.analysis.positions.repeated`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import labels
+from cdcwb.analysis.positions import has_unique_numbers, positions, repeated
 from cdcwb.dataset import Batches, answer_of, joined
 from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import EVENTS, Kind
@@ -46,12 +49,14 @@ _FOUND: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a capture: ``transactions`` whose events have numbers, the number of ``contradictions``, and the
-    first of them in capture order (``listed``): ``transaction_id``, ``sentence``, ``file``, ``offset``."""
+    """The counters of a capture: ``transactions`` whose events have numbers, ``numbers`` (records whose offset or
+    number no other one may have), the number of ``contradictions``, and the first of them in capture order
+    (``listed``): ``transaction_id`` (None: not of one), ``sentence``, ``file``, ``offset``."""
 
     transactions: int
     contradictions: int
     listed: list[dict[str, Any]] = field(default_factory=list)
+    numbers: int = 0
 
 
 def counters(capture: Any) -> Counters:
@@ -68,7 +73,15 @@ def _compared(capture: Any) -> Counters:
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     names = ("transaction_id", "sentence", "offset")
     listed = [{name: row[name] for name in names} | {"file": files.get(row["file_index"])} for row in first]
-    return Counters(transactions, number, listed)
+    numbers = sum(stream["unique"] for stream in positions(capture).streams) if has_unique_numbers(capture) else 0
+    if numbers:
+        again = repeated(capture)
+        number += again.contradictions
+        listed += [
+            {**{name: row[name] for name in ("sentence", "file", "offset")}, "transaction_id": None}
+            for row in again.listed
+        ]
+    return Counters(transactions, number, listed[:MOST_CONTRADICTIONS], numbers)
 
 
 def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

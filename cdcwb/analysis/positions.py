@@ -1,157 +1,540 @@
-"""Positions: do the records of a log arrive in its order?
+"""Positions and other numbers of records, stream by stream: do they rise, and has each number one record?
 
-Only where the order of the capture is that of the log (:data:`STREAMS`, docs/continuity.md): rows of a table have the
-order of their export, and change positions of transactions that were committed one after the other interleave.
+A stream is a partition of a topic, a change table, a trail, or the log. Positions rise in the order of the capture only
+where that is the order of the log (:data:`STREAMS`, docs/continuity.md): rows of a table have the order of their
+export, and change positions of transactions that were committed one after the other interleave.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Batches, answer_of, differ, joined
+from cdcwb.analysis.frames import NO_TABLE
+from cdcwb.dataset import Batches, Rows, answer_of, differ, grouped, joined, numbered
+from cdcwb.formats import FORMATS, get_format
+from cdcwb.formats.dissector import Pairing
+from cdcwb.index.columns import table_labels
 from cdcwb.model import EVENTS, Kind
 
-__all__ = ["MOST_PLACES", "STREAMS", "Positions", "positions"]
+__all__ = [
+    "MOST_PLACES",
+    "PLACES",
+    "STREAMS",
+    "UNIQUE",
+    "Positions",
+    "Repeated",
+    "has_unique_numbers",
+    "missing_numbers",
+    "positions",
+    "repeated",
+]
 
 MOST_PLACES: Final = 100
-"""The most records out of order that are listed; all are counted."""
+"""The most contradictions that are listed; all are counted."""
 
-_PARTITION: Final = ("kafka.partition", "kafka.topic")
+PLACES: Final = 30
+"""The number of locations that a page shows."""
+
 STREAMS: Final[dict[str, tuple[str, ...]]] = {
     "gbase8s": (),
     "goldengate": (),
-    "qlik-kafka": _PARTITION,
-    "maxwell": (*_PARTITION, "server_id"),
-    "debezium": (*_PARTITION, "source.server_id", "source.connector"),
+    "qlik-kafka": (),
+    "maxwell": ("server_id",),
+    "debezium": ("source.server_id", "source.connector"),
 }
-"""The formats whose positions are checked, with the header fields that identify their streams. Messages without a
-partition are not checked: a consumer mixes partitions."""
+"""The formats whose positions are in the order of the log, with the header fields of the server: each has a log of its
+own. Messages without a partition are in no order: a consumer mixes partitions."""
 
+UNIQUE: Final[dict[str, str]] = {
+    "qlik-kafka": "changeSequence",
+    "qlik-change-table": "change_seq",
+    "sqlserver-ct": "__$start_lsn and __$seqval",
+}
+"""The formats whose position is that of one change of an operation, and what it is called."""
+
+_OFFSETS: Final = ("qlik-kafka", "debezium", "maxwell")  # a message of these is one record
+_MESSAGES: Final = (*_OFFSETS, "canal", "goldengate-export")  # their streams are partitions of topics
+_CHANGE_TABLES: Final = ("qlik-change-table", "sqlserver-ct")  # each table is a stream
+_ONE_LOG: Final = ("gbase8s", "idm-event-log")
 _LOG_ORDER: Final = pa.array(["mysql", "mariadb", "sqlserver", "db2"])
 """Connectors of Debezium whose changes have positions that rise from transaction to transaction."""
 
-_KINDS: Final = pa.array(list(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER, Kind.BEGIN, Kind.COMMIT))))
-_ENDS: Final = pa.array(list(map(str, (Kind.BEGIN, Kind.COMMIT))))
+_CHANGES: Final = pa.array(list(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))))
+_IN_ORDER: Final = pa.array([*_CHANGES.to_pylist(), str(Kind.BEGIN), str(Kind.COMMIT)])
+_APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
+_PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
+_UNREAD: Final = pa.array([Kind.FILLER, Kind.MALFORMED], pa.string())
+
 _CAPTURE_ORDER: Final = ("file_index", "offset")
-_RECORD: Final = (EVENTS.field("position"), EVENTS.field("file_index"), EVENTS.field("offset"))
-_IN_STREAM: Final = pa.schema([("stream", pa.string()), *_RECORD])
-_COMPARED: Final = pa.schema([*_IN_STREAM, *(one.with_name(f"earlier_{one.name}") for one in _RECORD)])
-"""The records of streams; those whose position is below that of the record before have that one as the earlier one."""
+_RECORD: Final = (*_CAPTURE_ORDER, "kind", "operation", "record_type", "transaction_id")
+_READ: Final = ("format", "file", *_RECORD, "position", "schema_name", "table_name")
+_BODY: Final = ("key", "before", "after", "raw", "headers")
+_SEQUENCE: Final = ("numbering", "stream", "part")
+_NUMBERED: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("numbering", "stream", "part", "scope", "format", "number")),
+        *(pa.field(name, pa.bool_()) for name in ("is_ordered", "is_unique")),
+        *(EVENTS.field(name).remove_metadata() for name in _RECORD),
+    ]
+)
+"""The numbers of records: of a ``numbering`` (position, or offset in a partition) in a ``stream``. They rise in each
+``part`` of it if it ``is_ordered``; in a ``scope`` a number that ``is_unique`` has one record."""
+
+_EARLIER: Final = ("number", *_CAPTURE_ORDER)
+_COMPARED: Final = pa.schema(
+    [
+        *_NUMBERED,
+        ("is_behind", pa.bool_()),
+        *(_NUMBERED.field(name).with_name(f"earlier_{name}") for name in _EARLIER),
+    ]
+)
+"""The same; those whose number is below that of the record before in their sequence have that as the earlier one, those
+below the highest one before are behind."""
+
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The positions of a capture: ``records`` that were compared, the number of ``contradictions`` (a position that had
-    not come before is below that of the record before it), and the first of them in capture order (``listed``):
-    ``sentence``, ``file``, ``offset``."""
+    """The sequence of numbers in each stream.
 
-    records: int
-    contradictions: int
-    listed: list[dict[str, Any]] = field(default_factory=list)
+    ``streams``: ``numbering`` (position or offset), ``stream`` (empty: the log), ``format``, ``records`` (with a
+    number), ``steps_back`` (records whose number is below that of the preceding record), ``behind`` (records below the
+    highest preceding number: one decrease may produce many), ``first``, ``last`` (lowest and highest), ``ordered``
+    (records that have to rise), ``unique`` (records with a number that no other one may have); those with most
+    ``steps_back`` first. ``places``: the first :data:`PLACES` positions out of order, in capture order.
+
+    ``contradictions`` is the number of records that have to rise and do not: their position, which had not come before
+    in the stream, is below that of the record before. ``listed`` are the first of them.
+
+    The records of both have ``stream``, ``file``, ``offset``, ``record_type``, ``number``, ``transaction_id``,
+    ``earlier_file``, ``earlier_offset``, ``earlier_number`` and a ``sentence``.
+    """
+
+    streams: list[Record] = field(default_factory=list)
+    places: list[Record] = field(default_factory=list)
+    contradictions: int = 0
+    listed: list[Record] = field(default_factory=list)
+
+    @property
+    def of_positions(self) -> list[Record]:
+        """The streams of positions."""
+        return [stream for stream in self.streams if stream["numbering"] == "position"]
+
+    def total(self, name: str) -> int:
+        """The sum of a number of all streams of positions."""
+        return sum(stream[name] for stream in self.of_positions)
 
 
 def positions(capture: Any) -> Positions:
-    """Compares the position of each record with that of the record before it in its stream.
+    """Reads the numbers of each stream in the order of the capture.
 
-    A position that came before is a repeat: the source was read again from there. A capture with ``answers`` is asked
-    once.
+    A position that came before in the stream contradicts nothing: the source was read again from there. A capture with
+    ``answers`` is asked once.
     """
-    return answer_of(capture, "positions", _found)
+    return answer_of(capture, "positions", _in_sequence)
 
 
-def _found(capture: Any) -> Positions:
-    if capture.format not in STREAMS:
-        return Positions(0, 0)
-    fields = STREAMS[capture.format]
-    columns = ["format", "kind", "transaction_id", *_IN_STREAM.names[1:], *(["headers"] if fields else [])]
-    records = capture.rows("events", columns).map(partial(_in_streams, fields), _IN_STREAM)
-    compared = records.by_key(["stream"], _CAPTURE_ORDER, _compared, _COMPARED)
-    number, steps, _ = compared.fold(_added, _merged)
-    if not steps:
-        return Positions(number, 0)
-    unseen = compared.by_key(["stream", "position"], _CAPTURE_ORDER, _firsts, _COMPARED)
-    _, steps, first = unseen.fold(_added, _merged)
+def _in_sequence(capture: Any) -> Positions:
+    compared = _numbers(capture).by_key(_SEQUENCE, _CAPTURE_ORDER, _compare, _COMPARED)
+    totals, places = compared.fold(_added, _merged)
+    streams: list[Record] = totals.to_pylist()
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
-    listed = [
-        {"sentence": _sentence(row, files), "file": files.get(row["file_index"]), "offset": row["offset"]}
-        for row in first
+    contradictions, listed = 0, list[Record]()
+    if any(stream["ordered_steps"] for stream in streams):
+        unseen = compared.by_key([*_SEQUENCE, "number"], _CAPTURE_ORDER, _firsts, _COMPARED)
+        contradictions, listed = unseen.fold(_counted, _summed)
+    streams.sort(key=lambda stream: (-stream["steps_back"], stream["stream"]))
+    steps, first = ([_step(row, files) for row in rows] for rows in (places, listed))
+    return Positions(streams, steps, contradictions, first)
+
+
+def _numbers(capture: Any) -> Rows:
+    """The numbers of the records of a capture (:data:`_NUMBERED`)."""
+    headers = [] if capture.format in ("gbase8s", "goldengate", "qlik-change-table", "idm-event-log") else ["headers"]
+    rows: Rows = capture.rows("events", (*_READ, *headers)).map(_numbered, _NUMBERED)
+    return rows
+
+
+def _numbered(events: pa.RecordBatch) -> pa.RecordBatch:
+    return joined([of(rows) for rows in _by_format(events) for of in (_of_positions, _of_offsets)], _NUMBERED)
+
+
+def _by_format(events: pa.RecordBatch) -> list[pa.RecordBatch]:
+    formats = pc.unique(events["format"]).to_pylist()
+    return [events if len(formats) == 1 else events.filter(pc.equal(events["format"], one)) for one in formats]
+
+
+def _of_positions(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The positions of the records of a format. Those of a before image may be of the change that follows, those of an
+    UNDO are of what it undoes, and heartbeats have any."""
+    name = events["format"][0].as_py() if events.num_rows else ""
+    is_half = pc.and_(pc.is_in(events["format"], _PAIRED), pc.equal(events["kind"], str(Kind.BEFORE)))
+    is_apart = pc.or_(is_half, pc.is_in(events["kind"], _APART))
+    rows = events.filter(pc.and_not(events["position"].is_valid(), is_apart))
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    fields = {one: _header(rows, one) for one in ("kafka.partition", *STREAMS.get(name, ()), "__$seqval")}
+    is_change = pc.is_in(rows["kind"], _CHANGES)
+    is_ordered, is_unique = pa.repeat(name in STREAMS, rows.num_rows), pa.repeat(name in UNIQUE, rows.num_rows)
+    part, scope = nothing, pa.repeat("", rows.num_rows)
+    if name == "gbase8s":  # positions rise in a transaction, and from begin to begin and from end to end
+        part = pc.if_else(is_change, rows["transaction_id"], rows["kind"])
+    elif name == "goldengate":
+        is_ordered = pc.invert(pc.starts_with(rows["position"], "0000000000"))  # the number of the trail is known
+    elif name in STREAMS:
+        is_ordered = fields["kafka.partition"].is_valid()
+        servers = [pc.fill_null(fields[one], "") for one in STREAMS[name]]
+        part = pc.binary_join_element_wise(*servers, "\0") if servers else nothing
+        if name == "debezium":
+            is_ordered = pc.and_(is_ordered, pc.fill_null(pc.is_in(servers[-1], _LOG_ORDER), False))
+    elif name in _CHANGE_TABLES:
+        scope = pc.binary_join_element_wise(table_labels(rows), pc.fill_null(rows["operation"], ""), "\0")
+        if name == "sqlserver-ct":
+            is_unique = fields["__$seqval"].is_valid()
+    columns = {"numbering": "position", "number": rows["position"], "part": part, "scope": scope}
+    columns |= {"is_ordered": pc.and_(is_ordered, pc.is_in(rows["kind"], _IN_ORDER))}
+    return _rows(rows, columns | {"is_unique": pc.and_(is_unique, is_change)})
+
+
+def _of_offsets(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The offsets of messages."""
+    offset = _header(events, "kafka.offset")
+    is_message = pc.and_(pc.is_in(events["format"], pa.array(_OFFSETS)), offset.is_valid())
+    is_message = pc.and_not(is_message, pc.is_in(events["kind"], _UNREAD))
+    rows = events.filter(is_message)
+    number = pc.utf8_lpad(offset.filter(is_message), 20, "0")
+    columns = {"numbering": "offset", "number": number, "scope": _streams(rows), "part": None}
+    return _rows(rows, columns | {"is_ordered": False, "is_unique": True})
+
+
+def _rows(events: pa.RecordBatch, columns: dict[str, Any]) -> pa.RecordBatch:
+    """The rows of :data:`_NUMBERED` of some events."""
+    columns = columns | {"stream": _streams(events), **{name: events[name] for name in ("format", *_RECORD)}}
+    arrays = [
+        (one if isinstance(one, pa.Array) else pa.repeat(pa.scalar(one, field.type), events.num_rows)).cast(field.type)
+        for field, one in ((field, columns[field.name]) for field in _NUMBERED)
     ]
-    return Positions(number, steps, listed)
+    return pa.RecordBatch.from_arrays(arrays, schema=_NUMBERED)
 
 
-def _in_streams(fields: Sequence[str], events: pa.RecordBatch) -> pa.RecordBatch:
-    """The records that are compared, each with its stream: the partition of a topic, else the transaction (its begin
-    and its end are in streams of their own), else the trail."""
-    events = events.filter(pc.and_(pc.is_in(events["kind"], _KINDS), events["position"].is_valid()))
-    file = events["file_index"].cast(pa.string())
-    if fields:
-        partition, *others = (pc.map_lookup(events["headers"], name, "first") for name in fields)
-        stream = pc.binary_join_element_wise(file, partition, *(pc.fill_null(one, "") for one in others), "\0")
-        if fields[-1] == "source.connector":
-            stream = pc.if_else(pc.is_in(others[-1], _LOG_ORDER), stream, None)
-    elif events.num_rows and events["format"][0].as_py() == "goldengate":
-        is_of_trail = pc.invert(pc.starts_with(events["position"], "0000000000"))  # the number of the trail is known
-        stream = pc.if_else(is_of_trail, file, None)
-    else:
-        stream = pc.if_else(pc.is_in(events["kind"], _ENDS), events["kind"], events["transaction_id"])
-    columns = {"stream": stream.cast(pa.string())} | {one.name: events[one.name] for one in _RECORD}
-    rows = pa.RecordBatch.from_pydict(columns, schema=_IN_STREAM)
-    return rows.filter(rows["stream"].is_valid())
+def _header(events: pa.RecordBatch, name: str) -> pa.Array:
+    if "headers" not in events.schema.names:
+        return pa.nulls(events.num_rows, pa.string())
+    return pc.map_lookup(events["headers"], name, "first")
 
 
-def _compared(batches: Batches) -> Batches:
-    """The records of streams, with the record before where that has a higher position."""
-    last = joined([], _IN_STREAM)
+def _streams(events: pa.RecordBatch) -> pa.Array:
+    """The name of the stream of each record: the partition of a topic (of a file, where the topic is not known), a
+    change table, the file, or nothing for the log."""
+    name = events["format"][0].as_py() if events.num_rows else ""
+    if name in _ONE_LOG:
+        return pa.repeat("", events.num_rows)
+    if name in _CHANGE_TABLES:
+        labels = table_labels(events)
+        is_control = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))
+        return pc.if_else(is_control, events["file"], labels)
+    topic, partition = _header(events, "kafka.topic"), _header(events, "kafka.partition")
+    partition = pc.binary_join_element_wise("partition ", partition, "")
+    return pc.binary_join_element_wise(pc.coalesce(topic, events["file"]), partition, ", ", null_handling="skip")
+
+
+def _compare(batches: Batches) -> Batches:
+    """The numbers of sequences (:data:`_COMPARED`)."""
+    last = joined([], _NUMBERED)
+    highest = ""  # of the sequence that it ended with
     for batch in batches:
-        rows = joined([last, batch], _IN_STREAM)
-        steps = np.zeros(rows.num_rows, np.bool_)
-        if rows.num_rows > 1:
-            later, earlier = rows.slice(1), rows.slice(0, rows.num_rows - 1)
-            is_back = np.asarray(pc.less(later["position"], earlier["position"]))
-            steps[1:] = is_back & ~differ(later["stream"], earlier["stream"])
-        at = pa.array(np.arange(rows.num_rows) - 1, mask=~steps)
-        columns = [*rows.columns, *(rows[one.name].take(at) for one in _RECORD)]
-        marked = pa.RecordBatch.from_arrays(columns, schema=_COMPARED)
-        yield marked.slice(last.num_rows)
-        last = rows.slice(rows.num_rows - 1)
+        rows = joined([last, batch], _NUMBERED)
+        size = rows.num_rows
+        later, earlier = rows.slice(1), rows.slice(0, size - 1)
+        begins = np.append(True, np.logical_or.reduce([differ(later[name], earlier[name]) for name in _SEQUENCE]))
+        texts = pa.concat_arrays([rows["number"], pa.array([highest])])
+        ranks = np.asarray(pc.rank(texts, "ascending", tiebreaker="dense")).astype(np.int64)
+        own, peak = ranks[:-1], ranks[:-1].copy()
+        peak[0] = max(peak[0], ranks[-1]) if last.num_rows else peak[0]
+        sequence = np.cumsum(begins) * (size + 2)
+        peak = np.maximum.accumulate(sequence + peak) - sequence
+        is_back, is_behind = np.zeros((2, size), np.bool_)
+        is_back[1:] = (own[1:] < own[:-1]) & ~begins[1:]
+        is_behind[1:] = (own[1:] < peak[:-1]) & ~begins[1:]
+        at = pa.array(np.arange(size) - 1, mask=~is_back)
+        columns = [*rows.columns, pa.array(is_behind), *(rows[name].take(at) for name in _EARLIER)]
+        yield pa.RecordBatch.from_arrays(columns, schema=_COMPARED).slice(last.num_rows)
+        if peak[-1] != ranks[-1]:
+            highest = rows["number"][int(np.flatnonzero(own == peak[-1])[0])].as_py()
+        last = rows.slice(size - 1)
+
+
+_TOTALS: Final = {
+    **dict.fromkeys(("records", "steps_back", "behind", "ordered", "ordered_steps", "unique"), "sum"),
+    "first": "min",
+    "last": "max",
+}
+_Sums = tuple[pa.Table, list[Record]]
+"""The streams, and the first positions out of order."""
+
+
+def _added(rows: pa.RecordBatch) -> _Sums:
+    is_back = rows["earlier_number"].is_valid()
+    flags = {"records": pc.is_valid(rows["number"]), "steps_back": is_back, "behind": rows["is_behind"]}
+    flags |= {"ordered": rows["is_ordered"], "ordered_steps": pc.and_(is_back, rows["is_ordered"])}
+    columns = {name: rows[name] for name in ("numbering", "stream", "format")} | {"unique": rows["is_unique"]} | flags
+    columns = {name: one.cast(pa.int64()) if pa.types.is_boolean(one.type) else one for name, one in columns.items()}
+    columns |= {"first": rows["number"], "last": rows["number"]}
+    back = rows.filter(pc.and_(is_back, pc.equal(rows["numbering"], "position"))).sort_by(_ascending())
+    return grouped([pa.table(columns)], _TOTALS), back.slice(0, PLACES).to_pylist()
+
+
+def _merged(parts: Sequence[_Sums]) -> _Sums:
+    streams = grouped([tables for tables, _ in parts] or [_added(joined([], _COMPARED))[0]], _TOTALS)
+    return streams, sorted((row for _, rows in parts for row in rows), key=_location)[:PLACES]
+
+
+def _ascending() -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in _CAPTURE_ORDER]
+
+
+def _location(row: Record) -> Any:
+    return [row[name] for name in _CAPTURE_ORDER]
 
 
 def _firsts(batches: Batches) -> Batches:
-    """The first record of each position of a stream."""
-    last = joined([], _COMPARED)
-    for batch in batches:
-        rows = joined([last, batch], _COMPARED)
-        is_first = np.ones(rows.num_rows, np.bool_)
-        pairs = [(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("stream", "position")]
-        is_first[1:] = differ(*pairs[0]) | differ(*pairs[1])
-        yield rows.filter(pa.array(is_first)).slice(last.num_rows)
-        last = rows.slice(rows.num_rows - 1)
+    """The first record of each number of a sequence."""
+    for rows in numbered(batches, [*_SEQUENCE, "number"], "times"):
+        yield rows.filter(pc.equal(rows["times"], 1)).drop_columns(["times"])
 
 
-_Sum = tuple[int, int, list[dict[str, Any]]]
+def _counted(rows: pa.RecordBatch) -> tuple[int, list[Record]]:
+    steps = rows.filter(pc.and_(rows["is_ordered"], rows["earlier_number"].is_valid())).sort_by(_ascending())
+    return steps.num_rows, steps.slice(0, MOST_PLACES).to_pylist()
 
 
-def _added(rows: pa.RecordBatch) -> _Sum:
-    steps = rows.filter(rows["earlier_position"].is_valid())
-    by = [(name, "ascending") for name in _CAPTURE_ORDER]
-    return rows.num_rows, steps.num_rows, steps.sort_by(by).slice(0, MOST_PLACES).to_pylist()
+def _summed(parts: Sequence[tuple[int, list[Record]]]) -> tuple[int, list[Record]]:
+    first = sorted((row for _, rows in parts for row in rows), key=_location)
+    return sum(number for number, _ in parts), first[:MOST_PLACES]
 
 
-def _merged(parts: Sequence[_Sum]) -> _Sum:
-    first = sorted((row for _, _, rows in parts for row in rows), key=lambda row: (row["file_index"], row["offset"]))
-    return sum(part[0] for part in parts), sum(part[1] for part in parts), first[:MOST_PLACES]
+def _step(row: Record, files: dict[int, str]) -> Record:
+    """A record out of order, with the one before it."""
+    shown = {name: row[name] for name in ("stream", "offset", "record_type", "number", "transaction_id")}
+    shown |= {f"{which}file": files.get(row[f"{which}file_index"], "") for which in ("", "earlier_")}
+    shown |= {name: row[name] for name in ("earlier_offset", "earlier_number")}
+    records = [
+        f"position {shown[f'{which}number']} at {shown[f'{which}offset']} of {_name(shown[f'{which}file'])}"
+        for which in ("", "earlier_")
+    ]
+    return shown | {"sentence": f"{records[0]} follows {records[1]}, which is later in the log"}
 
 
-def _sentence(row: dict[str, Any], files: dict[int, str]) -> str:
-    records = []
-    for which in ("", "earlier_"):
-        position, index, offset = (row[f"{which}{one.name}"] for one in _RECORD)
-        records.append(f"position {position} at {offset} of {files.get(index, '').rpartition('/')[2]}")
-    return f"{records[0]} follows {records[1]}, which is later in the log"
+def _name(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+# --- numbers that come again ------------------------------------------------------------------------------------------
+
+_MOST_SHARED: Final = 1_000_000  # numbers of several records by which events are selected
+_KEY: Final = ("numbering", "scope", "number")
+_OF_SHARED: Final = pa.schema([*_NUMBERED, ("body", pa.binary())])
+_SHARED: Final = pa.schema(
+    [
+        *(_NUMBERED.field(name) for name in ("numbering", "stream", "format", "number", "transaction_id")),
+        *(pa.field(name, pa.int64()) for name in ("records", "bodies")),
+        pa.field("is_unique", pa.bool_()),
+        *(
+            _NUMBERED.field(name).with_name(f"{which}{name}")
+            for which in ("", "earlier_")
+            for name in (*_CAPTURE_ORDER, "kind", "operation", "record_type")
+        ),
+    ]
+)
+"""A number that several records have: the first of them is the earlier one, and the last one that differs from it, or
+the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Numbers that several records have: the number of ``positions``, and the ``surplus`` records (one less than each
+    position has).
+
+    ``duplicates``: surplus records that equal another record at the position in all that they say; the others have the
+    same position and differ. ``places``: :data:`PLACES` of the positions, those with records that differ first, by
+    their last record: ``number``, ``records``, ``what`` (``duplicate`` if all are equal, else ``same position``),
+    ``file``, ``offset``, ``kind``, ``earlier_file``, ``earlier_offset``, ``transaction_id``.
+
+    ``contradictions`` is the number of those that only one record may have and whose records differ: offsets in a
+    partition, and positions of :data:`UNIQUE`. ``listed`` are the first of them, with a ``sentence``.
+
+    ``surplus_of``: surplus records by numbering and scope.
+    """
+
+    positions: int = 0
+    surplus: int = 0
+    duplicates: int = 0
+    places: list[Record] = field(default_factory=list)
+    contradictions: int = 0
+    listed: list[Record] = field(default_factory=list)
+    surplus_of: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def has_unique_numbers(capture: Any) -> bool:
+    """Whether records of this format may have numbers that no other record may have."""
+    return capture.format in (*UNIQUE, *_OFFSETS)
+
+
+def repeated(capture: Any) -> Repeated:
+    """Finds numbers that several records have, and compares these records. A capture with ``answers`` is asked once."""
+    return answer_of(capture, "repeated", _repeated)
+
+
+def _repeated(capture: Any) -> Repeated:
+    narrow = _numbers(capture).select(_KEY)
+    times = narrow.by_key(_KEY, (), partial(numbered, keys=_KEY, name="times"), narrow.schema.append(_TIMES))
+    again = times.where(lambda batch: pc.greater(batch["times"], 1))
+    surplus = {
+        (row["numbering"], row["scope"]): row["surplus"]
+        for row in again.totals({"surplus": "sum"}, _surplus).to_pylist()
+    }
+    if not surplus:
+        return Repeated()
+    second = again.where(lambda batch: pc.equal(batch["times"], 2))
+    shared = second.first([(name, "ascending") for name in _KEY], _MOST_SHARED + 1)
+    chosen = _texts(shared) if len(shared) <= _MOST_SHARED else None
+    events = capture.rows("events", (*_READ, *_BODY)).map(partial(_of_shared, chosen=chosen), _OF_SHARED)
+    found = events.by_key(_KEY, _CAPTURE_ORDER, _same_number, _SHARED)
+    numbers, shared_places, wrong = found.fold(_added_shared, _merged_shared)
+    files = {entry["file_index"]: entry["file"] for entry in capture.files}
+    places, listed = ([_shared(row, files) for row in rows] for rows in (shared_places, wrong))
+    of_positions, records, duplicates, contradictions = numbers
+    return Repeated(of_positions, records, duplicates, places, contradictions, listed, surplus)
+
+
+_TIMES: Final = pa.field("times", pa.int64())
+
+
+def _surplus(batch: pa.RecordBatch) -> dict[str, Any]:
+    return {name: batch[name] for name in ("numbering", "scope")} | {"surplus": pa.repeat(1, batch.num_rows)}
+
+
+def _texts(rows: pa.RecordBatch | pa.Table) -> Any:
+    texts = pc.binary_join_element_wise(*(pc.fill_null(rows[name], "") for name in _KEY), "\0")
+    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+
+
+def _of_shared(events: pa.RecordBatch, chosen: pa.Array | None) -> pa.RecordBatch:
+    """The records with one of the ``chosen`` numbers (None: all), each with a hash of what it says: its kind, table,
+    key and images, and its header fields but those of Kafka; its bytes if it has neither key nor images."""
+    parts = [joined([], _OF_SHARED)]
+    for rows in _by_format(events):
+        located = rows.append_column("row", pa.array(np.arange(rows.num_rows)))
+        for of_numbering in (_of_positions, _of_offsets):
+            found = of_numbering(located)
+            if chosen is not None:
+                found = found.filter(pc.is_in(_texts(found), chosen))
+            at = pc.index_in(_places(found), _places(rows))
+            bodies = [_body(row) for row in rows.take(at).select([*_SAID, *_BODY]).to_pylist()]
+            parts.append(pa.RecordBatch.from_arrays([*found.columns, pa.array(bodies, pa.binary())], schema=_OF_SHARED))
+    return joined(parts, _OF_SHARED)
+
+
+_SAID: Final = ("kind", "operation", "record_type", "schema_name", "table_name")
+
+
+def _places(rows: pa.RecordBatch) -> pa.Array:
+    return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in (*_CAPTURE_ORDER, "kind")), " ")
+
+
+def _body(row: Record) -> bytes:
+    said = [row[name] for name in (*_SAID, *_BODY[:3])]
+    said += [(name, value) for name, value in row["headers"] or () if not name.startswith("kafka.")]
+    said += [row["raw"]] if not any(row[name] is not None for name in _BODY[:3]) else []
+    return hashlib.sha256(repr(said).encode()).digest()
+
+
+def _same_number(batches: Batches) -> Batches:
+    """A row of :data:`_SHARED` for each number that several records have."""
+    records = (row for batch in batches for row in batch.to_pylist())
+    for _, group in groupby(records, lambda row: [row[name] for name in _KEY]):
+        of_number = [*group]
+        if len(of_number) > 1:
+            first = of_number[0]
+            again = next((one for one in reversed(of_number) if one["body"] != first["body"]), of_number[-1])
+            row = {**again, **{f"earlier_{name}": value for name, value in first.items()}}
+            row |= {"records": len(of_number), "bodies": len({one["body"] for one in of_number})}
+            row["transaction_id"] = first["transaction_id"] or again["transaction_id"]
+            yield pa.RecordBatch.from_pylist([row], _SHARED)
+
+
+_Shared = tuple[tuple[int, int, int, int], list[Record], list[Record]]
+"""The number of positions, surplus records, duplicates and contradictions, and the first of positions and
+contradictions."""
+
+
+def _added_shared(rows: pa.RecordBatch) -> _Shared:
+    found = rows.to_pylist()
+    shared = [row for row in found if row["numbering"] == "position"]
+    wrong = [row for row in found if row["is_unique"] and row["bodies"] > 1]
+    numbers = (
+        len(shared),
+        sum(row["records"] - 1 for row in shared),
+        sum(row["records"] - row["bodies"] for row in shared),
+        len(wrong),
+    )
+    return _first_shared(numbers, shared, wrong)
+
+
+def _merged_shared(parts: Sequence[_Shared]) -> _Shared:
+    of_positions, surplus, duplicates, contradictions = (sum(part[0][at] for part in parts) for at in range(4))
+    shared, wrong = [row for part in parts for row in part[1]], [row for part in parts for row in part[2]]
+    return _first_shared((of_positions, surplus, duplicates, contradictions), shared, wrong)
+
+
+def _first_shared(numbers: tuple[int, int, int, int], shared: list[Record], wrong: list[Record]) -> _Shared:
+    shared = sorted(shared, key=lambda row: [row["bodies"] == 1, *_location(row)])
+    return numbers, shared[:PLACES], sorted(wrong, key=_location)[:MOST_PLACES]
+
+
+def _shared(row: Record, files: dict[int, str]) -> Record:
+    row = row | {f"{which}file": files.get(row[f"{which}file_index"], "") for which in ("", "earlier_")}
+    row["what"] = "duplicate" if row["bodies"] == 1 else "same position"
+    records = [
+        f"the {row[f'{which}operation'] or row[f'{which}record_type']} at {row[f'{which}offset']} of "
+        f"{_name(row[f'{which}file'])}"
+        for which in ("", "earlier_")
+    ]
+    what = UNIQUE.get(row["format"], "position")
+    number = f"{what} {row['number']}"
+    if row["numbering"] == "offset":
+        number = f"offset {row['number'].lstrip('0') or '0'} of {_name(row['stream'])}"
+    names = ("numbering", "number", "records", "what", "file", "offset", "kind", "earlier_file", "earlier_offset")
+    sentence = f"{number} comes again with another record: {records[0]} is not {records[1]}"
+    return {name: row[name] for name in (*names, "transaction_id")} | {"sentence": sentence}
+
+
+def missing_numbers(capture: Any) -> list[Record]:
+    """Numbers that are missing in consecutive numbering of the source: the offsets of a topic's partition, the record
+    ids of an event log. One row for each stream with such numbers: ``stream``, ``numbering`` (``offset`` or
+    ``record_id``), ``first``, ``last``, ``there`` (number of distinct ones), ``missing`` (between first and last); most
+    missing first.
+
+    A compacted topic and the sequence of a database omit numbers although nothing is missing.
+    """
+    surplus = repeated(capture).surplus_of
+    streams = []
+    for stream in positions(capture).streams:
+        numbering = "record_id" if stream["format"] == "idm-event-log" else stream["numbering"]
+        ends = [re.search(r"[0-9]{1,18}$", stream[name]) for name in ("first", "last")]
+        if numbering != "position" and all(ends):
+            first, last = (int(end[0]) for end in ends if end)
+            there = stream["records"] - surplus.get((stream["numbering"], stream["stream"]), 0)
+            row = {"stream": stream["stream"], "numbering": numbering, "first": first, "last": last, "there": there}
+            streams.append(row | {"missing": last - first + 1 - there})
+    return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.continuity import continuity
 from cdcwb.analysis.counters import counters
+from cdcwb.analysis.integrity import findings, findings_by_code
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
@@ -88,6 +89,7 @@ def summarize(
     facts["unassigned_errors"] = 0 if whole is None else _unassigned(whole) - _unassigned(capture)
     facts["detected"] = listed(capture, "detected")
     facts |= _checks(capture, say) if unfiltered else dict.fromkeys(CHECKS)
+    facts["findings_by_code"] = _findings(capture) if unfiltered else []
     sick = facts["unassigned_errors"] or any(
         facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
     )
@@ -101,17 +103,22 @@ def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
     say("checking counters")
     numbers = counters(capture)
     found: Facts = dict.fromkeys(CHECKS)
-    if numbers.transactions:
+    if numbers.transactions or numbers.numbers:
         listed = [
-            {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"} for row in numbers.listed
+            {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"}
+            if row["transaction_id"] is not None
+            else row
+            for row in numbers.listed
         ]
-        found["counters"] = {"transactions": numbers.transactions, "contradictions": numbers.contradictions}
+        counts = {name: getattr(numbers, name) for name in ("transactions", "numbers", "contradictions")}
+        found["counters"] = counts
         found["counters"]["places"] = listed[:_FIRST_PLACES]
     say("comparing positions")
     order = positions(capture)
-    if order.records:
-        found["positions"] = {"records": order.records, "contradictions": order.contradictions}
-        found["positions"]["places"] = order.listed[:_FIRST_PLACES]
+    if records := order.total("ordered"):
+        found["positions"] = {"records": records, "contradictions": order.contradictions}
+        names = ("sentence", "file", "offset")
+        found["positions"]["places"] = [{name: row[name] for name in names} for row in order.listed[:_FIRST_PLACES]]
     if getattr(capture, "has_images", True):
         say("comparing the changes of each row")
         rows = continuity(capture)
@@ -121,6 +128,21 @@ def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
         names = ("sentence", "file", "offset")
         found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:_FIRST_PLACES]]
     return found
+
+
+def _findings(capture: Any) -> list[Facts]:
+    """What the checks found, by code, as problems are."""
+    found = findings(capture)
+    names = ("severity", "code")
+    return [
+        {**{name: row[name] for name in names}, "title": Problem(row["code"]).heading, "count": row["problems"]}
+        | {
+            "places": [{name: one[name] for name in _PLACE} for one in found if one["code"] == row["code"]][
+                :_FIRST_PLACES
+            ]
+        }
+        for row in findings_by_code(capture)
+    ]
 
 
 def _events(entries: list[dict[str, Any]], rows: list[Row], unfiltered: bool) -> Facts:

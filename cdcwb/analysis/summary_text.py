@@ -320,7 +320,9 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
         return f"{tally(check['kinds']) if check['kinds'] else none} ({check['checked_text']})"
     number = check["contradictions"]
     found = plural(number, "contradiction") if number else none
-    return f"{found} in {plural(check['transactions'], 'transaction')} with numbered events"
+    records = f"{plural(check['numbers'], 'record')} with a number of its own" if check["numbers"] else ""
+    of_events = f"{plural(check['transactions'], 'transaction')} with numbered events" if check["transactions"] else ""
+    return f"{found} in {joined([of_events, records])}"
 
 
 def _order(check: dict[str, Any] | None) -> str | None:

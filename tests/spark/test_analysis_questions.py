@@ -15,6 +15,7 @@ import pytest
 
 from cdcwb import model
 from cdcwb.analysis import concurrency, contents, integrity, transactions
+from cdcwb.analysis.positions import Repeated, missing_numbers, positions, repeated
 from cdcwb.analysis.transaction_filter import check_transaction_filter
 from tests.changes import Frames, at, change, frame, tables, version
 
@@ -223,7 +224,7 @@ def test_without_transactions_nothing_waits(spark: SparkSession, tmp_path: Path)
 def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[str, Any]:
     return (
         dict.fromkeys(model.EVENTS.names)
-        | {"format": "gbase8s", "file": f"/in/f{file}", "file_index": file, "offset": offset, "length": 10}
+        | {"format": "idm-event-log", "file": f"/in/f{file}", "file_index": file, "offset": offset, "length": 10}
         | {"offset_unit": "byte", "record_type": "X", "kind": "change", "table_name": "t"}
         | {"position": None if position is None else f"{position:016X}", "transaction_id": f"t{offset}"}
         | facts
@@ -232,8 +233,9 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
     events = frame(spark, folder, "events", rows)
-    made = Frames(spark=spark, format="qlik-kafka", headers=events, events=events)  # has header fields
-    return integrity.order(made), integrity.twice(made)
+    files = [{"file_index": number, "file": f"/in/f{number}"} for number in range(2)]
+    made = Frames(spark=spark, format="qlik-kafka", headers=events, events=events, files=files)  # has header fields
+    return positions(made), repeated(made)
 
 
 def test_steps_back_are_found_across_files_with_the_record_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -241,27 +243,25 @@ def test_steps_back_are_found_across_files_with_the_record_before(spark: SparkSe
     order, twice = order_of(spark, tmp_path, rows)
     (stream,) = order.streams
     assert (stream["stream"], stream["records"], stream["steps_back"], stream["behind"]) == ("", 6, 1, 2)
-    assert (stream["first_position"], stream["last_position"]) == (f"{1:016X}", f"{10:016X}")
+    assert (stream["first"], stream["last"]) == (f"{1:016X}", f"{10:016X}")
     (place,) = order.places
-    assert (place["file"], place["offset"], place["position"]) == ("/in/f1", 0, f"{6:016X}")
-    assert (place["before_file"], place["before_offset"], place["before_position"]) == ("/in/f0", 20, f"{9:016X}")
-    assert twice == integrity.Twice(0, 0)
+    assert (place["file"], place["offset"], place["number"]) == ("/in/f1", 0, f"{6:016X}")
+    assert (place["earlier_file"], place["earlier_offset"], place["earlier_number"]) == ("/in/f0", 20, f"{9:016X}")
+    assert twice == Repeated()
 
 
 def test_a_position_that_stands_twice_is_no_step_back_but_is_told(spark: SparkSession, tmp_path: Path) -> None:
     rows = [event(0, 0, 1), event(0, 10, 1, kind="filler", transaction_id=None), event(1, 0, 2), event(1, 10, 1)]
     order, twice = order_of(spark, tmp_path, rows)
-    assert (order.steps_back, order.behind) == (1, 1)
+    assert (order.total("steps_back"), order.total("behind")) == (1, 1)
     assert (twice.positions, twice.surplus) == (1, 2)
     (place,) = twice.places
-    assert (place["records"], place["file"], place["offset"]) == (3, "/in/f0", 0)
+    assert (place["records"], place["earlier_file"], place["earlier_offset"]) == (3, "/in/f0", 0)
     assert (twice.duplicates, place["what"]) == (1, "same position"), "a filler is not a copy of a change"
-    assert (place["again_file"], place["again_offset"], place["again_kind"]) == ("/in/f1", 10, "change")
+    assert (place["file"], place["offset"], place["kind"]) == ("/in/f0", 10, "filler")
 
 
-def test_records_with_one_position_are_duplicates_where_their_bytes_are_equal(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_records_with_one_position_are_duplicates_where_they_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
     rows = [
         event(0, 0, 1, raw=b"one"),
         event(0, 10, 1, raw=b"one"),
@@ -274,7 +274,7 @@ def test_records_with_one_position_are_duplicates_where_their_bytes_are_equal(
     ]
     _, twice = order_of(spark, tmp_path, rows)
     assert (twice.positions, twice.surplus, twice.duplicates) == (4, 4, 2)
-    assert [(place["offset"], place["again_offset"], place["what"]) for place in twice.places] == [
+    assert [(place["earlier_offset"], place["offset"], place["what"]) for place in twice.places] == [
         (20, 30, "same position"),
         (60, 70, "same position"),
         (0, 10, "duplicate"),
@@ -328,9 +328,10 @@ def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: Spar
         return event(0, number, None, format="qlik-kafka", headers=headers)
 
     log = [event(1, number, None, format="idm-event-log") | {"position": f"{number:019d}"} for number in (1, 2, 9)]
-    rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7)]
-    made = Frames(spark=spark, format="qlik-kafka", headers=frame(spark, tmp_path, "events", rows))
-    assert integrity.missing_numbers(made) == [
+    rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7, format="gbase8s")]
+    files = [{"file_index": number, "file": f"/in/f{number}"} for number in range(3)]
+    made = Frames(spark=spark, format="qlik-kafka", headers=frame(spark, tmp_path, "events", rows), files=files)
+    assert missing_numbers(made) == [
         {"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6},
         {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2},
     ]

@@ -21,8 +21,9 @@ import pytest
 
 import cdcwb
 import cdcwb_synth as synth
-from cdcwb.analysis import concurrency, contents, integrity, transactions
+from cdcwb.analysis import concurrency, contents, transactions
 from cdcwb.analysis import transactions as ask
+from cdcwb.analysis.positions import PLACES, missing_numbers, positions, repeated
 from tests.saved_capture import open_saved
 
 if TYPE_CHECKING:
@@ -146,37 +147,39 @@ def test_latencies_are_those_of_the_truth(made: Made) -> None:
 
 
 def test_positions_rise_but_where_rows_were_shuffled(made: Made) -> None:
-    order = integrity.order(made.capture)
-    assert order.records > 0
+    order = positions(made.capture)
+    records, steps_back = order.total("records"), order.total("steps_back")
+    assert records > 0
     if made.format == "idm-event-log":
         numbers = record_ids(made)
         back = sum(later < earlier for earlier, later in pairwise(numbers))
-        assert (order.records, order.steps_back) == (len(numbers), back)
+        assert (records, steps_back) == (len(numbers), back)
         assert back > 10
     elif made.format == "qlik-kafka":  # what comes twice comes late
         places = sorted((row["file"], row["offset"], row["position"]) for row in made.truth("changes"))
         known = [(file, position) for file, _, position in places if position is not None]
         back = sum(one[0] == other[0] and other[1] < one[1] for one, other in pairwise(known))
-        assert (order.records, order.steps_back) == (len(known), back)
-        assert len(order.streams) > 5
+        assert (records, steps_back) == (len(known), back)
+        assert len(order.of_positions) > 5
     else:
         assert [row for row in order.streams if row["steps_back"]] == []
-        assert (order.steps_back, order.places) == (0, [])
+        assert (steps_back, order.places) == (0, [])
 
 
 def test_positions_that_stand_twice_are_those_that_were_repeated(made: Made) -> None:
-    twice = integrity.twice(made.capture)
+    twice = repeated(made.capture)
     known = Counter(row["position"] for row in made.truth("changes") if row["position"] is not None)
-    repeated = {position: number for position, number in known.items() if number > 1}
+    several = {position: number for position, number in known.items() if number > 1}
     if made.format == "idm-event-log":  # the rows of a statement are one change
-        repeated = {f"{n:019d}": number for n, number in Counter(record_ids(made)).items() if number > 1}
-    assert (made.format in ("qlik-kafka", "qlik-change-table")) == bool(repeated)
-    assert (twice.positions, twice.surplus) == (len(repeated), sum(repeated.values()) - len(repeated))
-    assert {row["position"] for row in twice.places} <= set(repeated)
+        several = {f"{n:019d}": number for n, number in Counter(record_ids(made)).items() if number > 1}
+    assert (made.format in ("qlik-kafka", "qlik-change-table")) == bool(several)
+    assert (twice.positions, twice.surplus) == (len(several), sum(several.values()) - len(several))
+    assert {row["number"] for row in twice.places} <= set(several)
+    assert twice.contradictions == 0
 
 
 def test_numbers_that_are_missing_are_those_that_were_left_out(made: Made) -> None:
-    found = integrity.missing_numbers(made.capture)
+    found = missing_numbers(made.capture)
     if made.format == "idm-event-log":
         numbers = set(record_ids(made))
         (row,) = found
@@ -228,21 +231,22 @@ def test_files_in_the_wrong_order_are_one_step_back(spark: SparkSession, tmp_pat
     wrong.mkdir()
     shutil.copy(second, wrong / "a.bin")
     shutil.copy(first, wrong / "b.bin")
-    order = integrity.order(cdcwb.load(wrong))
-    (place,) = order.places
-    assert (Path(place["file"]).name, Path(place["before_file"]).name) == ("b.bin", "a.bin")
-    assert place["position"] < place["before_position"]
-    assert order.steps_back == 1
-    assert order.behind > 100
+    order = positions(cdcwb.load(wrong))
+    begins = [place for place in order.places if place["record_type"] == "CDC_REC_BEGINTX"]
+    (place,) = begins
+    assert (Path(place["file"]).name, Path(place["earlier_file"]).name) == ("b.bin", "a.bin")
+    assert place["number"] < place["earlier_number"]
+    assert order.total("steps_back") == order.contradictions
+    assert order.total("behind") > 20
 
 
 def test_a_file_that_is_there_twice_is_told_position_by_position(spark: SparkSession, tmp_path: Path) -> None:
     synth.generate("qlik-kafka", changes=200, seed=5, to=tmp_path / "made", tables=1, all_types=False, partitions=1)
     (file,) = (path for path in (tmp_path / "made" / "capture").rglob("*") if path.is_file())
     shutil.copy(file, file.with_name(f"z-{file.name}"))
-    order, twice = (ask_of(cdcwb.load(tmp_path / "made" / "capture")) for ask_of in (integrity.order, integrity.twice))
-    assert order.steps_back == 0  # each of the two rises
-    assert [stream["records"] for stream in order.streams] == [twice.positions] * 2
+    order, twice = (ask_of(cdcwb.load(tmp_path / "made" / "capture")) for ask_of in (positions, repeated))
+    assert order.total("steps_back") == 0  # each of the two rises
+    assert [stream["records"] for stream in order.of_positions] == [twice.positions] * 2
     assert twice.positions == twice.surplus > 100
-    assert len(twice.places) == integrity.PLACES
-    assert {Path(row["again_file"]).name for row in twice.places} == {f"z-{file.name}"}
+    assert len(twice.places) == PLACES
+    assert {Path(row["file"]).name for row in twice.places} == {f"z-{file.name}"}

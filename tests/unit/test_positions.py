@@ -30,8 +30,11 @@ def steps(format: str, *events: dict[str, Any]) -> list[tuple[int, int]]:
     capture.files = [{"file_index": 0, "file": "folder/log.bin"}, {"file_index": 1, "file": "folder/next.bin"}]
     found = positions(capture)
     assert found.contradictions == len(found.listed)
+    assert not found.listed or found.total("ordered")
     words = [row["sentence"].split() for row in found.listed]
-    return [(int(text[3]), int(text[10])) for text in words]
+    located = [(int(text[3]), int(text[10])) for text in words]
+    assert located == [(row["offset"], row["earlier_offset"]) for row in found.listed]
+    return located
 
 
 def record(position: str, stream: str = "7@01", **facts: Any) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def test_a_position_that_came_before_is_a_repeat() -> None:
 def test_trails_of_goldengate_rise_in_each_file_if_their_number_is_known() -> None:
     known = [record(f"00000000410000000{at}") for at in ("523", "920", "700")]
     assert steps("goldengate", *known) == [(2, 1)]
-    assert steps("goldengate", known[1], known[0] | {"file_index": 1}) == []
+    assert steps("goldengate", known[1], known[0] | {"file_index": 1, "file": "next.bin"}) == []
     assert steps("goldengate", *(row | {"position": f"{0:010}{row['position'][10:]}"} for row in known)) == []
 
 

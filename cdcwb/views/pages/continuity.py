@@ -278,9 +278,11 @@ class ContinuityPage(Page):
         none = "No event has a number in its transaction."
         if numbers.transactions:
             none = f"None in {plural(numbers.transactions, 'transaction')} with numbered events."
-        if order.records:
-            none += f" No position is out of order in {plural(order.records, 'record')}."
+        if numbers.numbers:
+            none += f" No number of {plural(numbers.numbers, 'record')} came again with another record."
+        if records := order.total("ordered"):
+            none += f" No position is out of order in {plural(records, 'record')}."
         headings = {"transaction_id": "transaction", "sentence": "what", "file": "file", "offset": "offset"}
-        rows = [*numbers.listed, *({"transaction_id": None, **row} for row in order.listed)][:_ROWS]
+        rows = [*numbers.listed, *({**row, "transaction_id": None} for row in order.listed)][:_ROWS]
         number = numbers.contradictions + order.contradictions
         answer.table(rows, headings, total=number, none=none, folder=self.asked.shown)

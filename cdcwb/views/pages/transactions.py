@@ -15,6 +15,7 @@ from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
 from cdcwb.analysis.lag import HOPS, STAGES, lag
+from cdcwb.analysis.positions import missing_numbers, positions, repeated
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.index.columns import NO_TIME
@@ -380,42 +381,40 @@ class Transactions(Page):
     @panel("Positions")
     def positions(self, answer: Answer) -> None:
         """Records out of order: positions that do not rise in a stream."""
-        order = integrity.order(self.capture)
+        order = positions(self.capture)
+        of_positions = order.of_positions
         heads = "stream; format; records; steps_back: out of order; behind"
-        heads += "; first_position: lowest position; last_position: highest"
-        names = short_names([stream["stream"] for stream in order.streams])
-        streams = [{**row, "stream": name or "the log"} for row, name in zip(order.streams, names, strict=True)]
+        heads += "; first: lowest position; last: highest"
+        names = short_names([stream["stream"] for stream in of_positions])
+        streams = [{**row, "stream": name or "the log"} for row, name in zip(of_positions, names, strict=True)]
         answer.table(streams[:30], heads, total=len(streams), none="No record has a position.")
-        heads = "file; offset; record_type; position; before_position: preceding position; transaction_id"
-        if order.records:
+        heads = "file; offset; record_type; number: position; earlier_number: preceding position; transaction_id"
+        if streams:
             answer.table(
                 order.places,
                 heads,
-                total=order.steps_back,
+                total=order.total("steps_back"),
                 none="No position is out of order.",
                 folder=self.asked.shown,
             )
-        answer.record(
-            {"positions_back": order.steps_back, "positions_behind": order.behind, "positions_records": order.records}
-        )
-        answer.record(
-            {"positions_back_places": [[row["file"], row["offset"], row["position"]] for row in order.places]}
-        )
+        facts = {"back": "steps_back", "behind": "behind", "records": "records"}
+        answer.record({f"positions_{fact}": order.total(name) for fact, name in facts.items()})
+        answer.record({"positions_back_places": [[row["file"], row["offset"], row["number"]] for row in order.places]})
 
     @panel("Duplicates and shared positions")
     def repeated(self, answer: Answer) -> None:
         """Records with the same position: duplicates, and others."""
-        double = integrity.twice(self.capture)
-        heads = "position; what; records; file: first in; offset: at offset; again_at: again in"
-        heads += "; again_offset: at offset; again_kind: as; transaction_id"
-        again = [{**row, "again_at": row["again_file"].rpartition("/")[2]} for row in double.places]
+        double = repeated(self.capture)
+        heads = "number: position; what; records; earlier_file: first in; earlier_offset: at offset; again_at: again in"
+        heads += "; offset: at offset; kind: as; transaction_id"
+        again = [{**row, "again_at": row["file"].rpartition("/")[2]} for row in double.places]
         answer.table(
             again, heads, total=double.positions, none="No two records have the same position.", folder=self.asked.shown
         )
         answer.record(
             {"positions_twice": double.positions, "positions_surplus": double.surplus, "duplicates": double.duplicates}
         )
-        places = [[row["position"], row["again_file"], row["again_offset"]] for row in double.places]
+        places = [[row["number"], row["file"], row["offset"]] for row in double.places]
         answer.record({"positions_twice_places": places})
 
     @panel("Missing")
@@ -431,9 +430,7 @@ class Transactions(Page):
             none="No gap shows inside a transaction.",
             folder=self.asked.shown,
         )
-        numbers = (
-            [] if self.asked.limits else [row for row in integrity.missing_numbers(self.capture) if row["missing"]]
-        )
+        numbers = [] if self.asked.limits else [row for row in missing_numbers(self.capture) if row["missing"]]
         numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
         heads = "stream; numbering: numbers; first: from; last: to; there; missing"
         if numbers:
