@@ -322,7 +322,7 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
     found = plural(number, "contradiction") if number else none
     records = f"{plural(check['numbers'], 'record')} with a number of its own" if check["numbers"] else ""
     of_events = f"{plural(check['transactions'], 'transaction')} with numbered events" if check["transactions"] else ""
-    return f"{found} in {joined([of_events, records])}"
+    return f"{found} in {joined([*filter(None, (of_events, records))])}"
 
 
 def _order(check: dict[str, Any] | None) -> str | None:

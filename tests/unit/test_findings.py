@@ -14,7 +14,6 @@ from cdcwb.analysis.integrity import findings, findings_by_code
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.summary import summarize
 from cdcwb.model import Problem, Severity
-from cdcwb.views.pages.capture import CapturePage
 
 
 def maxwell(position: int, key: int, old: int | None, value: int) -> str:
@@ -58,14 +57,6 @@ def test_they_are_counted_in_the_summary_beside_the_problems(capture: Any) -> No
         ("warning", "counter", 1, 1),
     ]
     json.dumps(facts)
-
-
-def test_the_page_lists_them_with_the_problems(capture: Any) -> None:
-    answer = CapturePage.of(capture).problems()
-    assert answer.facts["finding_codes"] == {"row_gap": 1, "position_order": 1, "counter": 1}
-    assert (answer.facts["problems"], answer.headline.partition(":")[0]) == (0, "3 problems")
-    places = [(code, offset) for code, _, offset, _ in answer.facts["problem_places"]]
-    assert [code for code, _ in places] == ["row_gap", "position_order", "counter"]
 
 
 def test_each_kind_of_break_is_a_code_of_problems() -> None:

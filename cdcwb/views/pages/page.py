@@ -292,16 +292,10 @@ class Page:
     # --- panels of several pages --------------------------------------------------------------------------------------
 
     def list_problems(self, answer: Answer) -> None:
-        """Problems and findings by code, the worst one by one, and the commands that show their records."""
+        """Problems by code, the worst one by one, and the commands that show their records."""
         codes = integrity.by_code(self.capture)
+        total = sum(row["problems"] for row in codes)
         numbers = {row["code"]: row["problems"] for row in codes}
-        answer.record({"problems": sum(numbers.values()), "problem_codes": numbers})
-        whole = self.opened.whole  # a live page has what was found before, and lets nobody wait for it
-        is_known = not self.asked.limits and "continuity" in whole.answers
-        found = integrity.findings_by_code(whole) if is_known else []
-        codes += found
-        numbers = {row["code"]: row["problems"] for row in codes}
-        total = sum(numbers.values())
         often = ", ".join(f"{code} {count(number)}" for code, number in Counter(numbers).most_common(_CODES))
         answer.headline = f"{plural(total, 'problem')}: {often}" if total else ""
         for row in codes:
@@ -310,12 +304,11 @@ class Page:
         heads += "; transactions" if any(row["transactions"] for row in codes) else ""
         heads += "; file: first in; offset: at offset"
         answer.table(codes, heads, none="No problem.", folder=self.asked.shown)
-        answer.record({"finding_codes": {row["code"]: row["problems"] for row in found}})
+        answer.record({"problems": total, "problem_codes": numbers})
         if not codes:
             answer.record({"problem_places": []})
             return
-        worst = [*integrity.worst(self.capture, _WORST), *(integrity.findings(whole) if found else [])]
-        worst = sorted(worst, key=lambda row: list(Severity).index(row["severity"]))[:_WORST]
+        worst = integrity.worst(self.capture, _WORST)
         heads = "severity; code; sentence; table"
         heads += "; transaction_id" if any(row["transaction_id"] for row in worst) else ""
         heads += "; file; offset; length; first_bytes"
