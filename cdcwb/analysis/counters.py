@@ -49,8 +49,8 @@ _FOUND: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The counters of a capture: ``transactions`` whose events have numbers, ``numbers`` (records whose offset or
-    number no other one may have), the number of ``contradictions``, and the first of them in capture order
+    """The counters of a capture: ``transactions`` whose events have numbers, ``numbers`` (offsets and numbers
+    of changes that no other record may have), the number of ``contradictions``, and the first of them in capture order
     (``listed``): ``transaction_id`` (None: not of one), ``sentence``, ``file``, ``offset``."""
 
     transactions: int

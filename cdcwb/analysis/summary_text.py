@@ -320,7 +320,7 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
         return f"{tally(check['kinds']) if check['kinds'] else none} ({check['checked_text']})"
     number = check["contradictions"]
     found = plural(number, "contradiction") if number else none
-    records = f"{plural(check['numbers'], 'record')} with a number of its own" if check["numbers"] else ""
+    records = f"{plural(check['numbers'], 'number')} of records" if check.get("numbers") else ""
     of_events = f"{plural(check['transactions'], 'transaction')} with numbered events" if check["transactions"] else ""
     return f"{found} in {joined([*filter(None, (of_events, records))])}"
 

@@ -279,7 +279,7 @@ class ContinuityPage(Page):
         if numbers.transactions:
             none = f"None in {plural(numbers.transactions, 'transaction')} with numbered events."
         if numbers.numbers:
-            none += f" No number of {plural(numbers.numbers, 'record')} came again with another record."
+            none += f" None of {plural(numbers.numbers, 'number')} of records came again with another record."
         if records := order.total("ordered"):
             none += f" No position is out of order in {plural(records, 'record')}."
         headings = {"transaction_id": "transaction", "sentence": "what", "file": "file", "offset": "offset"}
