@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.containers import messages
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.dissector import EVERYTHING, Field
-from cdcwb.formats.messages.format import TableColumn
 from cdcwb.formats.qlik_kafka import tree
 from cdcwb.formats.qlik_kafka.events import events_of
 from cdcwb.formats.qlik_kafka.versions import MessageSettings, Version, VersionLookup, from_avro

@@ -10,7 +10,7 @@ A mask may have any length: missing bytes are 0. All functions process complete 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,20 +19,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.kernels import kernel
+from cdcwb.words import joined, plural
 
 __all__ = [
     "BASE64",
     "DISAGREE",
+    "FURTHEST",
     "HEX",
     "NAMED",
     "ORDERS",
-    "Votes",
+    "MaskEvidence",
     "bits",
     "disagreement",
+    "evidence_of",
     "names",
     "parse",
+    "shortened",
     "spelling",
-    "vote",
 ]
 
 Bytes = npt.NDArray[np.uint8]
@@ -205,64 +208,77 @@ def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
+FURTHEST: Final = 24
+"""The highest offset that is tried."""
 
-@dataclass(frozen=True, slots=True)
-class Votes:
-    """The numbers of masks that fit only one byte order, and an example of each."""
-
-    little: int = 0
-    big: int = 0
-    little_example: str = ""
-    big_example: str = ""
-
-    def __add__(self, other: Votes) -> Votes:
-        return Votes(
-            self.little + other.little,
-            self.big + other.big,
-            self.little_example or other.little_example,
-            self.big_example or other.big_example,
-        )
-
-    @property
-    def order(self) -> str | None:
-        """The order of most masks; None without evidence."""
-        return None if self.little == self.big else "little" if self.little > self.big else "big"
-
-    @property
-    def example(self) -> str:
-        """The example of the order of most masks."""
-        return self.little_example if self.order == "little" else self.big_example if self.order == "big" else ""
+_EXACT: Final = 5  # weight of a mask that equals the expected columns
+_MOST_EXAMPLES: Final = 2
 
 
-def vote(masks: pa.BinaryArray, width: int, *, expected: Bools | None = None, compared: Bools | bool = True) -> Votes:
-    """Evidence about the byte order of masks of ``width`` columns. A mask counts if it has no bits beyond them in one
-    order only; or else if its bits equal ``expected`` (rows by ``width``) in one order only. ``compared``: a mask of
-    rows with expected bits (True: all). Null masks, and those with the same bits in both orders, do not count.
-    """
-    (little, above), (big, beyond) = (bits(masks, order, width) for order in ("little", "big"))
-    equal = [np.zeros(len(masks), dtype=np.bool_)] * 2
-    if expected is not None:
-        equal = [(found == expected).all(axis=1) & ~_nulls(masks) & compared for found in (little, big)]
-    tells = above != beyond
-    for_little = np.where(tells, ~above, equal[0] & ~equal[1])
-    for_big = np.where(tells, ~beyond, equal[1] & ~equal[0])
-    return Votes(
-        int(np.count_nonzero(for_little)),
-        int(np.count_nonzero(for_big)),
-        _example(masks, for_little, little),
-        _example(masks, for_big, big),
-    )
+@dataclass(slots=True)
+class MaskEvidence:
+    """Which byte orders and offsets fit masks. ``counts``, by order and offset (the bit of the first column): the
+    masks with bits of columns only, and those that equal the expected columns. ``masks``: those with a bit set;
+    ``compared``: those of them with expected columns."""
+
+    masks: int = 0
+    compared: int = 0
+    counts: Ints = field(default_factory=lambda: np.zeros((len(ORDERS), FURTHEST + 1, 2), np.int64))
+    examples: list[str] = field(default_factory=list)
+
+    def __add__(self, other: MaskEvidence) -> MaskEvidence:
+        both = MaskEvidence(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        both.examples = both.examples[:_MOST_EXAMPLES]
+        return both
+
+    def fits(self, order: str, offset: int) -> tuple[int, int]:
+        """The masks that an order and offset fit: with bits of columns only, and as expected."""
+        if offset > FURTHEST:
+            return 0, 0
+        inside, same = self.counts[ORDERS.index(order), offset].tolist()
+        return inside, same
+
+    def score(self, order: str, offset: int) -> int:
+        """How well an order and offset fit."""
+        inside, same = self.fits(order, offset)
+        return inside + _EXACT * same
+
+    def order_evidence(self, order: str, offset: int) -> tuple[bool, str]:
+        """Whether the masks fit an order better than the other one, and a sentence."""
+        other = ORDERS[1 - ORDERS.index(order)]
+        (inside, same), (inside_other, same_other) = self.fits(order, offset), self.fits(other, offset)
+        said = f"of {plural(self.masks, 'mask')}, {inside} have bits of columns only, in the other order {inside_other}"
+        if self.compared:
+            said += f"; {same} against {same_other} of {self.compared} agree with images, key or INSERT"
+        examples = f"e.g. {joined(self.examples)}" if self.examples else "no examples"
+        return self.score(order, offset) > self.score(other, offset), f"{said}; {examples}"
 
 
-def _example(masks: pa.BinaryArray, votes: Bools, found: Bools) -> str:
-    if not votes.any():
-        return ""
-    at = int(np.argmax(votes))
-    digits = masks[at].as_py().hex().upper()
-    short = digits if len(digits) <= 40 else f"{digits[:40]}…"
-    what, there = f"{short} of {found.shape[1]} columns", np.flatnonzero(found[at])
-    shown = ", ".join(map(str, there[:12].tolist())) + (", …" if len(there) > 12 else "")
-    return f"{what} is bits {shown}" if len(there) else f"{what} has no bits"
+def evidence_of(masks: pa.BinaryArray, expected: Bools, is_known: Bools, furthest: int = FURTHEST) -> MaskEvidence:
+    """The evidence of masks. ``expected``: rows by columns; ``is_known``: the rows in which these are known;
+    ``furthest``: the highest offset."""
+    evidence, width, offsets = MaskEvidence(), expected.shape[1], np.arange(furthest + 1)
+    for order, counts in zip(ORDERS, evidence.counts, strict=True):
+        found, beyond = bits(masks, order, furthest + width)
+        some = found.any(axis=1)
+        evidence.masks = int(np.count_nonzero(some | beyond))
+        evidence.compared = int(np.count_nonzero((some | beyond) & is_known))
+        if not found.shape[1]:
+            continue
+        lowest, highest = found.argmax(axis=1), found.shape[1] - 1 - found[:, ::-1].argmax(axis=1)
+        fits = (lowest >= offsets[:, None]) & (highest < offsets[:, None] + width) & some & ~beyond
+        counts[: furthest + 1, 0] = fits.sum(axis=1)
+        for offset in np.flatnonzero((fits & is_known).any(axis=1)).tolist():
+            known = fits[offset] & is_known
+            counts[offset, 1] = (found[known, offset : offset + width] == expected[known]).all(axis=1).sum()
+    examples = masks.filter(pc.greater(pc.binary_length(masks), 0))[:_MOST_EXAMPLES].to_pylist()
+    evidence.examples = [shortened(one.hex().upper()) for one in examples]
+    return evidence
+
+
+def shortened(digits: str) -> str:
+    """The first digits of a mask."""
+    return digits if len(digits) <= 40 else f"{digits[:40]}…"
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------

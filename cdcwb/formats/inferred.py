@@ -3,18 +3,17 @@ of them texts; their types and keys are known if events give them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from cdcwb import model
-from cdcwb.formats.dissector import TableRequest, Wanted
+from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema
-from cdcwb.model import Kind
 
 __all__ = [
-    "InferredColumn", "Tables", "inferred_rows", "inferred_schema", "inferred_version", "inferred_versions",
+    "InferredColumn", "Tables", "inferred_schema", "inferred_version", "inferred_versions",
     "merged_tables", "note_tables",
 ]  # fmt: skip
 
@@ -90,15 +89,3 @@ def inferred_schema(tables: Tables, request: TableRequest) -> pa.Schema:
     if not columns:
         raise no_table(request, names.values())
     return request_schema(chosen_columns(dict.fromkeys(columns[0], pa.string()), request), request)
-
-
-def inferred_rows(
-    read: Callable[[Wanted], Iterator[pa.RecordBatch]], schema: pa.Schema, request: TableRequest
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table with this schema (:func:`inferred_schema`), from events."""
-    kinds = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
-    for events in read(Wanted(tables=frozenset([request.name]), kinds=kinds)):
-        rows: Sequence[dict[str, Any]] = events.to_pylist()
-        for row in rows:
-            row |= {image: None if row[image] is None else dict(row[image]) for image in ("before", "after")}
-        yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names} for row in rows], schema)

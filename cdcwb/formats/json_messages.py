@@ -24,7 +24,6 @@ from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.inferred import (
     InferredColumn,
     Tables,
-    inferred_rows,
     inferred_schema,
     inferred_version,
     inferred_versions,
@@ -34,7 +33,6 @@ from cdcwb.formats.inferred import (
 from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
-from cdcwb.formats.requests import select
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unused_name
 
@@ -252,16 +250,6 @@ class JsonMessages(MessageFormat):
     def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`: all columns are texts."""
         return inferred_schema(plan.inferred(), request)
-
-    def typed(
-        self, plan: Plan, reading: Any, messages: Messages, where: Where, request: TableRequest, schema: str | None
-    ) -> Iterator[pa.RecordBatch]:
-        """See :meth:`cdcwb.formats.messages.format.MessageFormat.typed`."""
-
-        def read(wanted: Wanted) -> Iterator[pa.RecordBatch]:
-            yield from select(self.events(plan, reading, messages, where, wanted, schema), wanted)
-
-        return inferred_rows(read, self.table_schema(plan, request), request)
 
     def dissected(
         self, plan: Any, messages: Messages, schema: str | None, event: Mapping[str, Any]

@@ -16,6 +16,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import labels
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.options import nearest
+from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind, Problem
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "request_schema",
     "select",
     "selected",
+    "typed_rows",
     "versions_of",
     "with_problems",
     "without",
@@ -93,6 +95,33 @@ def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> p
     image = pa.struct(list(types.items()))
     fields = [pa.field(name, image) for name in images_of(request)]
     return pa.schema([*(model.EVENTS.field(name) for name in FROM_EVENTS), *fields])
+
+
+def typed_rows(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Events as rows of a table with this schema (:func:`request_schema`). A value that its type does not have is
+    null, and a column that a row does not have too."""
+    columns = [
+        _typed(events[one.name], one.type) if pa.types.is_struct(one.type) else events[one.name] for one in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _typed(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
+    """Maps of texts as structures of typed columns."""
+    null, fields = pc.is_null(maps), list(kind)
+    if not fields:
+        return pa.array([None if one else {} for one in null.to_pylist()], kind)
+    edges = maps.offsets.to_numpy(zero_copy_only=False)
+    some = slice(int(edges[0]), int(edges[-1]))
+    row = np.repeat(np.arange(len(maps)), np.diff(edges))
+    items = maps.items[some]
+    column = pc.fill_null(pc.index_in(maps.keys[some], pa.array([one.name for one in fields])), -1).to_numpy()
+    places = np.full((len(fields) + 1, len(maps)), -1, dtype=np.int64)
+    places[column, row] = np.arange(len(row))
+    arrays = [
+        parsed(items.take(pa.array(at, mask=at < 0)), one.type) for one, at in zip(fields, places[:-1], strict=True)
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=null)
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,7 @@ from cdcwb.words import visible
 
 __all__ = [
     "SPLIT_SIZE",
+    "CellPart",
     "Options",
     "Plan",
     "RowBatch",
@@ -89,9 +90,11 @@ __all__ = [
     "TableRows",
     "arrow_type",
     "batch_of",
+    "cell_field",
     "cells_of",
     "parts_of_range",
     "parts_of_rows",
+    "problem_of",
 ]
 
 Bools = npt.NDArray[np.bool_]
@@ -745,18 +748,65 @@ class TableRows(RowFormat):
     def tree(self, entry: TableFile, rows: Rows, event: Mapping[str, Any]) -> Field:
         """The field tree of one row."""
         record = event["raw"] or b""
-        fields = tuple(self.field(entry, record, cell) for cell in cells_of(entry, rows, record))
+        fields = tuple(self.field(entry, record, cell, event) for cell in cells_of(entry, rows, record))
         code = event["problems"][0]["code"] if event["problems"] else None
         return Field("row", 0, len(record), record, None, self.row_meaning(entry, event), fields, code)
 
-    def field(self, entry: TableFile, record: bytes, cell: Cell) -> Field:
-        """One field of a row."""
+    def field(self, entry: TableFile, record: bytes, cell: Cell, event: Mapping[str, Any]) -> Field:
+        """One field of a row, whose event this is."""
         if cell.name in entry.columns:
             meaning = f"column {entry.columns.index(cell.name) + 1} of the table"
         else:
             meaning = self.meaning(cell.name, cell.text, entry.columns)
-        raw = record[cell.start : cell.stop]
-        return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning)
+        return cell_field(record, cell, meaning)
+
+
+# --- field trees ------------------------------------------------------------------------------------------------------
+
+
+class CellPart(NamedTuple):
+    """Characters of a text; each part follows the preceding one. The bits of a mask have none."""
+
+    name: str
+    text: str
+    value: str | None
+    meaning: str = ""
+    quiet: bool = False
+    problem: str | None = None
+
+
+def cell_field(
+    record: bytes, cell: Cell, meaning: str, parts: Sequence[CellPart] = (), problem: str | None = None
+) -> Field:
+    """One field of a row with its bytes, and the ``parts`` of its text: at their bytes if these spell the text,
+    otherwise after them, without bytes."""
+
+    def field(start: int, stop: int, part: CellPart) -> Field:
+        raw = record[start:stop]
+        return Field(part.name, start, len(raw), raw, part.value, part.meaning, (), part.problem, part.quiet)
+
+    children: list[Field] = []
+    text = "".join(part.text for part in parts).encode()
+    begin = record.find(text, cell.inner, cell.end) if text else -1
+    at = cell.stop if begin < 0 else begin
+    if begin < 0 and parts and cell.stop > cell.start:
+        children.append(field(cell.start, cell.stop, CellPart("text", "", cell.text, "as written")))
+    elif parts and at > cell.start:
+        children.append(field(cell.start, at, CellPart("opening", "", None, "precedes the text", quiet=True)))
+    for part in parts:
+        stop = at if begin < 0 else at + len(part.text.encode())
+        children.append(field(at, stop, part))
+        at = stop
+    if parts and at < cell.stop:
+        children.append(field(at, cell.stop, CellPart("closing", "", None, "follows the text", quiet=True)))
+    raw = record[cell.start : cell.stop]
+    return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, tuple(children), problem)
+
+
+def problem_of(event: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
+    """The code of the first problem of a column of an event, and what follows its name in the sentences of all."""
+    some = [one for one in event.get("problems") or () if one["detail"].startswith((f"{name}: ", f"{name} "))]
+    return (some[0]["code"] if some else None), [one["detail"].removeprefix(f"{name}").lstrip(": ") for one in some]
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------

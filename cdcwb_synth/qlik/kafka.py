@@ -59,7 +59,7 @@ class KafkaOptions(QlikOptions):
     column_mask: float = option(0.0, "share of the updates and deletes with columns that were not captured", 0, 1)
     naming: str = option(
         "topic", "where a table's name is, besides metadata and namespaces",
-        of=("topic", "key", "message", "headers", "none"),
+        of=("topic", "message", "headers", "none"),
     )  # fmt: skip
     partitions: int = option(3, "partitions of every topic", 1, 1000)
     layout: str = option("partitions", "a file for every partition, or one stream", of=("partitions", "stream"))
@@ -331,11 +331,10 @@ class KafkaEncoder(Encoder[_Table]):
         naming, container = self.options.naming, self.options.container
         schema: str | None = layout.table.schema
         table: str | None = layout.table.name
-        has_topics = container in ("kcat", "parquet") or (container == "console" and naming == "key")
-        if naming == "none" or (naming in ("topic", "key") and not has_topics):
+        if naming == "none" or (naming == "topic" and container not in ("kcat", "parquet")):
             schema = table = None
         name = None if external is None else f"external {external}"
-        lineage = {} if table is None else {"table named by": naming}
+        lineage = {} if table is None else {"table named by": "topic" if naming == "topic" else "message"}
         made = Version(name, schema, table, column_rows(layout.names), "inferred", None, lineage, is_listed=False)
         return self.truth.version(made, (schema, table, external, layout.names))
 
@@ -373,10 +372,8 @@ class KafkaEncoder(Encoder[_Table]):
             note.seen(location)
 
     def _message_key(self, table: _Table, image: Image) -> bytes:
-        """The record key of a row: its table's name, or its primary key (as text, or in Avro in a registry)."""
+        """The record key of a row: its primary key (as text, or in Avro in a registry)."""
         layout = table.layout
-        if self.options.naming == "key":
-            return layout.table.full_name.encode()
         if table.key is not None:
             return table.key[0] + table.key[1].encode({layout.key_name: image[0][layout.key_at]})
         return (image[1][layout.key_name] or "").encode()

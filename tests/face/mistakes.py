@@ -397,7 +397,6 @@ _QLIK_KAFKA: Final = (
     _of_another("qlik-kafka", "delimiter"),
     _wrong_value("qlik-kafka", "container=box", "lines", "parquet"),
     _wrong_value("qlik-kafka", "encoding=rot13", "base64", "avro-json"),
-    _wrong_value("qlik-kafka", "table_from=nowhere", "topic", "record_headers"),
     _wrong_value("qlik-kafka", "mask_order=up", "big", "little"),
     Mistake("missing metadata", "summary data/qlik-kafka -o metadata=nowhere", ("nowhere", "no such file")),
     Mistake(

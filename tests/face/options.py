@@ -267,7 +267,7 @@ USES: Final = (
     Use("qlik-kafka", "registry", "{folder}/made/registry", {"form": "confluent", "container": "parquet"}),
     Use("qlik-kafka", "avro_schema", "{folder}/made/registry/41.avsc", {"form": "confluent", "container": "parquet"}),
     Use("qlik-kafka", "mask_order", "little", {"form": "avro-envelope", "container": "parquet"}),
-    Use("qlik-kafka", "table_from", "none", {"metadata": "none", "naming": "message"}),
+    Use("qlik-kafka", "table", "shop.given", {"metadata": "none", "naming": "message"}),
     Use("qlik-kafka", "container", "lines", {"container": "documents"}),
     Use("qlik-kafka", "separator", ",", {"container": "console"}),
     Use("qlik-kafka", "encoding", "text", {"encoding": "base64"}),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.bitmask import Votes, bits, names, parse, spelling, vote
+from cdcwb.formats.bitmask import MaskEvidence, bits, evidence_of, names, parse, spelling
 
 NO = np.zeros
 
@@ -223,27 +223,34 @@ def test_a_thousand_columns_are_read_as_row_by_row() -> None:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def test_bits_outside_the_columns_tell_the_order() -> None:
+def evidence(*masks: bytes | None, expected: Any = None, known: Any = True, furthest: int = 0) -> MaskEvidence:
+    columns = NO((len(masks), 16), bool) if expected is None else expected
+    is_known = np.full(len(masks), expected is not None) & known
+    return evidence_of(pa.array(masks, pa.binary()), columns, is_known, furthest)
+
+
+def test_bits_outside_the_columns_show_the_order() -> None:
     # 16 columns, all of them: 00FFFF is possible only as a number
-    votes = vote(pa.array([b"\x00\xff\xff", b"\x00\x80\x80", b"\xff\xff"]), 16)
-    assert (votes.little, votes.big, votes.order) == (0, 2, "big")
-    assert votes.example == "00FFFF of 16 columns is bits 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
-    assert vote(pa.array([b"\xff\xff\x00"]), 16).order == "little"
+    found = evidence(b"\x00\xff\xff", b"\x00\x80\x80", b"\xff\xff")
+    assert [found.fits(order, 0) for order in ("big", "little")] == [(3, 0), (1, 0)]
+    assert found.order_evidence("big", 0) == (
+        True, "of 3 masks, 3 have bits of columns only, in the other order 1; e.g. 00FFFF and 008080"
+    )  # fmt: skip
+    assert evidence(b"\xff\xff\x00").order_evidence("little", 0)[0]
 
 
-def test_images_tell_the_order_where_bits_do_not() -> None:
-    masks = pa.array([b"\x01\x00", b"\x01\x00", b"\x18\x18", None])
+def test_images_show_the_order_where_bits_do_not() -> None:
+    masks = (b"\x01\x00", b"\x01\x00", b"\x18\x18", None)
     expected = NO((4, 16), bool)
     expected[:, 8] = True
-    assert vote(masks, 16).order is None
-    votes = vote(masks, 16, expected=expected)
-    assert (votes.little, votes.big) == (0, 2)
-    first = vote(masks, 16, expected=expected, compared=np.array([True, False, False, False]))
-    assert (first.little, first.big) == (0, 1)
+    assert not any(evidence(*masks).order_evidence(order, 0)[0] for order in ("big", "little"))
+    found = evidence(*masks, expected=expected)
+    assert [found.fits(order, 0) for order in ("big", "little")] == [(3, 2), (3, 0)]
+    first = evidence(*masks, expected=expected, known=np.array([True, False, False, False]))
+    assert (first.compared, first.fits("big", 0)) == (1, (3, 1))
 
 
-def test_votes_add_up_and_a_draw_tells_nothing() -> None:
-    both = Votes(1, 0, "x", "") + Votes(0, 1, "", "y")
-    assert both == Votes(1, 1, "x", "y")
-    assert both.order is None
-    assert (both + Votes(little=1)).order == "little"
+def test_bits_show_the_offset() -> None:
+    found = evidence(b"\x07\xff\xf8", b"\x00\x00\x08", furthest=24)
+    assert [found.fits("big", offset)[0] for offset in (0, 3, 4)] == [1, 2, 0]
+    assert (found + found).fits("big", 3) == (4, 0)

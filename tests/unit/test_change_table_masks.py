@@ -113,7 +113,7 @@ def test_a_public_decoder_s_example(tmp_path: Path) -> None:
     assert changed(tmp_path) == [["C", "E", "F", "G"]]
     found = detected(tmp_path)["mask_order"]
     assert found["value"] == "big"
-    assert found["evidence"] == "of 1 mask, 1 have bits of data columns only, in the other order 0; e.g. 3a00"
+    assert found["evidence"] == "of 1 mask, 1 have bits of columns only, in the other order 0; e.g. 3A00"
 
 
 @pytest.mark.parametrize("order", ["big", "little"])

@@ -16,10 +16,8 @@ import pytest
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
+from cdcwb.formats.columns import TableColumn, replicate_type
 from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
-from cdcwb.formats.qlik_change_table.probing import DescribedColumn
-from cdcwb.formats.qlik_change_table.versions import type_of
-from cdcwb.formats.replicate import common_type
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.formats.text_values import parsed
 from tests.local import plan_of, read
@@ -62,7 +60,7 @@ def table_of(folder: Path, request: TableRequest, **options: Any) -> pa.Table:
     ],
 )
 def test_types_of_side_files(name: str | None, precision: Any, scale: Any, kind: pa.DataType) -> None:
-    assert type_of(DescribedColumn(1, "A", name, None, precision, scale)) == kind
+    assert replicate_type(TableColumn(1, "A", name, None, precision, scale)) == kind
 
 
 @pytest.mark.parametrize(
@@ -110,13 +108,6 @@ def test_texts_become_values_or_null(kind: pa.DataType, texts: list[str | None],
     found = parsed(pa.array(texts, pa.string()), kind)
     assert found.type == kind
     assert found.to_pylist() == values
-
-
-def test_values_of_two_versions_have_a_type_that_holds_both() -> None:
-    assert common_type(pa.int32(), pa.int64()) == pa.int64()
-    assert common_type(pa.decimal128(10, 0), pa.decimal128(19, 2)) == pa.decimal128(19, 2)
-    assert common_type(pa.decimal128(38, 0), pa.decimal128(19, 2)) == pa.string()
-    assert common_type(pa.int32(), pa.string()) == pa.string()
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field
-from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES
+from cdcwb.formats.idm_event_log.events import TypedLog, check
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG
 from cdcwb.formats.idm_event_log.tree import dissect
 from tests.reference.idm_rows import LogSource, rules
 
@@ -36,7 +38,16 @@ def tree(values: list[str | None]) -> Field:
 def of_cells(record: bytes, cells: list[Cell]) -> Field:
     """The tree of a row whose columns have the vendor's names, or others."""
     row = {cell.name: cell.text for cell in cells if cell.name in COLUMNS}
-    return dissect(record, cells, {name: name for name in row}, row, {})
+    values: dict[str, str | None] = dict.fromkeys(COLUMNS) | {"record_id": "1", "status": "N"} | row
+    typed = TypedLog(pa.RecordBatch.from_pylist([values], LOG), frozenset(COLUMNS) - row.keys())
+    (number,), (time,) = typed.record_id.to_pylist(), typed.event_us.view(pa.timestamp("us", "UTC")).to_pylist()
+    event = {
+        "headers": row,
+        "position": None if number is None else f"{number:019d}",
+        "changed_at": time,
+        "problems": [{"code": str(one.code), "detail": one.sentence} for one in check(typed)],
+    }
+    return dissect(record, cells, {name: name for name in row}, event, None)
 
 
 def child(field: Field, name: str) -> Field:
@@ -84,7 +95,7 @@ def test_a_row_says_what_it_is() -> None:
         (
             "event_time",
             "2024-01-02-03.04.05",
-            "time at which the event takes effect: 2024-01-02 03:04:05 UTC, in the form of db2",
+            "time at which the event takes effect: 2024-01-02 03:04:05 UTC",
         ),
         ("perpetrator", None, "the database user who made the change: NULL, so not the driver's own user"),
         ("table_name", "lawson.idview", "the table or view that changed: idview of schema lawson"),
@@ -118,13 +129,14 @@ def test_a_key_is_taken_apart_at_its_bytes() -> None:
     key = child(of_cells(record, cells), "table_key")
     assert [(one.name, one.raw.decode()) for one in key.children] == [
         ("column", "a"), ("=", "="), ("value", "ü"), ("+", "+"), ("column", "b"), ("=", "="), ("value", "2"),
+        ("closing", ","),
     ]  # fmt: skip
 
 
 def test_the_place_of_an_error_in_a_key_is_a_field_of_its_own() -> None:
     key = with_value("table_key", "a=1+photo=qqo=")
     assert key.problem == "table_key"
-    so_far, error = key.children[-2:]
+    so_far, error, _ = key.children[-3:]
     assert (so_far.raw, error.raw) == (b"photo=qqo", b"=")
     assert error.problem == "table_key"
     assert error.meaning.startswith("expected + or the end")

@@ -10,7 +10,7 @@ import pytest
 from cdcwb.errors import OptionError
 from cdcwb.formats.dissector import get_format
 from cdcwb.formats.idm_event_log.detect import LogOptions, assign, find_null_text
-from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER, REDUCED
+from cdcwb.formats.idm_event_log.layout import COLUMNS, OLDER_ORDER
 from tests.event_logs import ordered, rows
 
 FORMAT: Any = get_format("idm-event-log")
@@ -79,13 +79,6 @@ def test_content_tells_the_two_published_orders_apart(order: tuple[str, ...], na
     assert word in found.evidence
 
 
-def test_six_columns_are_those_of_the_documentation() -> None:
-    labels = [f"c{place}" for place in range(6)]
-    found = assign(labels, False, ordered(SAMPLE, REDUCED), LogOptions())
-    assert tuple(found.places) == REDUCED
-    assert found.absent == ("record_id", "status", "event_time", "perpetrator")
-
-
 def test_other_columns_are_none() -> None:
     found = assign(["id", "name"], True, [("1", "x")], LogOptions())
     assert (found.how, found.confidence) == ("nothing", 0.0)
@@ -93,17 +86,15 @@ def test_other_columns_are_none() -> None:
     assert ten.how == "nothing"
 
 
-def test_the_option_columns_maps_names_and_numbers_either_way_round() -> None:
+def test_the_option_columns_maps_names() -> None:
     labels = ["ID", "KEYTXT", "KIND", "T", "COL"]
     expected = {"record_id": "ID", "table_key": "KEYTXT", "event_type": "KIND"}
-    assert told(labels, True, [], columns="record_id=id,table_key=KEYTXT,event_type=3") == expected
-    assert told(labels, True, [], columns={"ID": "record_id", "KEYTXT": "table_key", "KIND": "event_type"}) == expected
-    assert told(labels, True, [], columns="record_id,table_key,event_type") == expected
-    assert told(labels, True, [], columns=["record_id", "-", "event_type"]) == {"record_id": "ID", "event_type": "KIND"}
+    assert told(labels, True, [], columns="record_id=id,table_key=KEYTXT,event_type=KIND") == expected
+    assert told(labels, True, [], columns=expected) == expected
     with pytest.raises(OptionError, match=r"no column 'KEYTEXT'. Did you mean 'KEYTXT'\?"):
         told(labels, True, [], columns="table_key=KEYTEXT")
-    with pytest.raises(OptionError, match="6 names for 5 columns"):
-        told(labels, True, [], columns="record_id,table_key,status,event_type,event_time,perpetrator")
+    with pytest.raises(OptionError, match="a name of its own for each column, found 'ID' for two columns"):
+        told(labels, True, [], columns="record_id=ID,table_key=ID")
 
 
 def test_sorted_names_give_positions() -> None:

@@ -44,8 +44,6 @@ LAYERS = (
     ("errors", "machine"),
     ("words",),
 )
-# Inside formats: each format has a room of its own. These are shared by some of them alone.
-SHARED_BY = {"replicate": {"qlik_kafka", "qlik_change_table"}}
 # Exports of a trail: their tables may be defined by DEFGEN files, as those of Logdump text are.
 BORROWED = {"goldengate_export": {"goldengate"}}
 # Types of layers above that are named where nothing is imported of them when a module runs.
@@ -164,8 +162,7 @@ def test_formats_do_not_import_each_other() -> None:
     wrong = []
     for path in sorted((ROOT / "cdcwb" / "formats").rglob("*.py")):
         room = [*name_of(path).split("."), ""][2]
-        shared_by_others = {shared for shared, users in SHARED_BY.items() if room not in {shared} | users}
-        refused = (FORMAT_ROOMS - {room} - BORROWED.get(room, set())) | shared_by_others
+        refused = FORMAT_ROOMS - {room} - BORROWED.get(room, set())
         used = [name for name in imports(path) if name.startswith("cdcwb.formats.")]
         wrong += [f"{name_of(path)}: {name}" for name in used if name.split(".")[2] in refused]
     assert wrong == []

@@ -760,39 +760,26 @@ def test_a_changed_external_schema_id_opens_a_version_without_metadata(tmp_path:
     assert set(found) == set(names)
 
 
-PLACES = {
-    "message": {"schema": "s", "table": "m"},
-    "headers": {"schema": "s", "table": "h"},
-    "column": {"__schema": "s", "__table": "c"},
-}
-
-
-@pytest.mark.parametrize("place", ["message", "headers", "record_headers", "column", "topic", "key", "none"])
-def test_the_place_that_named_a_table_is_shown(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("place", ["message", "headers", "topic", "none"])
+def test_what_named_a_table_is_detected(tmp_path: Path, place: str) -> None:
     message = record({"id": 1}, operation="INSERT", changeMask=None, columnMask=None)
-    line: dict[str, Any] = {"topic": "changes 1", "partition": 0, "offset": 0, "key": "1"}
+    topic = "s.topic" if place == "topic" else "changes 1"
     if place == "message":
-        message |= PLACES[place]
+        message |= {"schema": "s", "table": "m"}
     elif place == "headers":
-        message["headers"] |= PLACES[place]
-    elif place == "column":
-        message["data"] |= PLACES[place]
-    elif place == "record_headers":
-        line["headers"] = ["schema", "s", "table", "r"]
-    elif place in ("topic", "key"):
-        line[place] = f"s.{place}"
+        message["headers"] |= {"schema": "s", "table": "h"}
+    line: dict[str, Any] = {"topic": topic, "partition": 0, "offset": 0, "key": "s.key"}
     path = tmp_path / "topic.json"
     path.write_text(
         "".join(json.dumps({**line, "offset": at, "payload": json.dumps(message)}) + "\n" for at in range(3))
     )
+    name = {"message": "m", "headers": "h", "topic": "topic"}.get(place)
     found = rows(path, container="auto")
-    name = {"message": "m", "headers": "h", "record_headers": "r", "column": "c", "none": None}.get(place, place)
     assert [(row["schema_name"], row["table_name"]) for row in found] == [("s" if name else None, name)] * 3
-    said = [row for row in plan_of(path, FORMAT).detected if row["setting"] == "table_from"]
-    assert [row["value"] for row in said] == ([place] if name else [])
-    if name:
-        assert said[0]["scope"] == f"s.{name}"
-        assert not said[0]["overridden"]
+    detected = [row for row in plan_of(path, FORMAT).detected if row["setting"] == "table"]
+    assert [(row["value"], row["scope"], row["overridden"]) for row in detected] == (
+        [(f"s.{name}", f"s.{name}", False)] if name else []
+    )
 
 
 # --- a schema registry ------------------------------------------------------------------------------------------------

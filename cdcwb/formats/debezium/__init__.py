@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,9 @@ from cdcwb.formats.debezium.events import FORMAT, MessageContext, events_of
 from cdcwb.formats.debezium.inspect import dissect
 from cdcwb.formats.debezium.layout import UNAVAILABLE
 from cdcwb.formats.debezium.plan import Plan, complete, messages_found
-from cdcwb.formats.debezium.table import typed_rows, typed_schema
+from cdcwb.formats.debezium.table import typed_schema
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.messages.format import MessageFormat, Options
-from cdcwb.formats.requests import FROM_EVENTS, images_of, select
-from cdcwb.model import Kind
 
 __all__ = ["Debezium"]
 
@@ -54,24 +52,6 @@ class Debezium(MessageFormat):
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :func:`cdcwb.formats.debezium.table.typed_schema`."""
         return typed_schema(plan.versions, request)
-
-    def typed(
-        self,
-        plan: Plan,
-        reading: MessageContext,
-        messages: Messages,
-        where: Where,
-        request: TableRequest,
-        schema: str | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.debezium.table.typed_rows`."""
-        wanted = Wanted(
-            kinds=frozenset([str(Kind.CHANGE)]),
-            tables=frozenset([request.name]),
-            columns=frozenset([*FROM_EVENTS, "schema_name", "table_name", *images_of(request)]),
-        )
-        for events in select(self.events(plan, reading, messages, where, wanted, schema), wanted):
-            yield typed_rows(events, plan.versions, request)
 
     def dissected(
         self, plan: Plan, messages: Messages, schema: str | None, event: Mapping[str, Any]

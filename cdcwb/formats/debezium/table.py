@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdcwb.formats.arrays import lookup
+from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.debezium.layout import CELL, arrow_of
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
-from cdcwb.formats.messages.format import TableColumn, TableVersion
-from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.text_values import parsed
+from cdcwb.formats.messages.format import TableVersion
+from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
 
 __all__ = [
     "Columns",
@@ -24,7 +23,6 @@ __all__ = [
     "described_tables",
     "row_columns",
     "row_type",
-    "typed_rows",
     "typed_schema",
 ]
 
@@ -182,17 +180,5 @@ def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str
 
 
 def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schema:
-    """The columns of :func:`typed_rows`: where the row is, then its images as structures of typed columns."""
+    """Where the row is, then its images as structures of typed columns."""
     return request_schema(column_types(versions, request), request)
-
-
-def typed_rows(events: pa.RecordBatch, versions: Sequence[Version], request: TableRequest) -> pa.RecordBatch:
-    """Events of one table as typed columns."""
-    types = column_types(versions, request)
-    schema = typed_schema(versions, request)
-    arrays = [events[name] for name in FROM_EVENTS]
-    for image in images_of(request):
-        columns = [parsed(lookup(events[image], name), kind) for name, kind in types.items()]
-        fields = [pa.field(name, kind) for name, kind in types.items()]
-        arrays.append(pa.StructArray.from_arrays(columns, fields=fields, mask=events[image].is_null()))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

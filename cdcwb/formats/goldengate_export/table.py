@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.goldengate.definitions import full_name
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
-from cdcwb.formats.messages.format import TableColumn, TableVersion
+from cdcwb.formats.messages.format import TableVersion
 from cdcwb.formats.requests import common_types, no_table, versions_of
 from cdcwb.model import Kind
 

@@ -11,9 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
@@ -46,7 +44,7 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import LoggedTables, LogScan, parts_together, split_log
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.moments import parse_zone
-from cdcwb.formats.requests import FROM_EVENTS, images_of
+from cdcwb.formats.requests import typed_rows
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
 from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names
@@ -66,8 +64,7 @@ class IdmEventLog(TableRows):
     name = FORMAT
     side_file = re.compile(r"\.snapshot/")
     own_options: ClassVar = {
-        "columns": "which column is which: auto, record_id=ID,table_key=KEY, or all ten names in the order of the "
-        "source",
+        "columns": "which column is which: auto, or record_id=ID,table_key=KEY (without a header line column_1 …)",
         "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
         "header": "delimited files begin with a line of column names: auto, true, false",
         "null_text": "the text of NULL, without quotes: auto, none, or the text",
@@ -230,8 +227,7 @@ class IdmEventLog(TableRows):
         schema = self.table_schema(plan, request)
         wanted = Wanted(kinds=frozenset({str(Kind.CHANGE)}), tables=frozenset({request.name}))
         for events in self.events_of(plan, file, part, wanted):
-            images = [_image(events[name], schema.field(name).type) for name in images_of(request)]
-            yield pa.RecordBatch.from_arrays([*(events[name] for name in FROM_EVENTS), *images], schema=schema)
+            yield typed_rows(events, schema)
 
     # --- one row ------------------------------------------------------------------------------------------------------
 
@@ -239,7 +235,7 @@ class IdmEventLog(TableRows):
         """The field tree of one row."""
         record = event["raw"] or b""
         names = {label.casefold(): name for name, label in entry.labels.items()}
-        return dissect(record, cells_of(entry, rows, record), names, dict(event["headers"]), entry.options)
+        return dissect(record, cells_of(entry, rows, record), names, event, entry.options.get("schema"))
 
     def note(self, plan: Plan, entry: Any) -> str:
         """The container of a row, and the columns that it lacks."""
@@ -262,21 +258,3 @@ def _sampled(batches: Iterator[pa.RecordBatch], path: str, names: tuple[str, ...
         if len(found) >= _SAMPLE:
             break
     return pickle.dumps(found)
-
-
-def _image(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
-    """Maps as structures of columns."""
-    null = pc.is_null(maps)
-    if not kind.num_fields:
-        return pa.array([None if one else {} for one in null.to_pylist()], kind)
-    edges = maps.offsets.to_numpy(zero_copy_only=False)
-    row = np.repeat(np.arange(len(maps)), np.diff(edges))
-    some = slice(int(edges[0]), int(edges[-1]))
-    keys, items = maps.keys[some], maps.items[some]
-    columns = []
-    for field in kind:
-        found = np.flatnonzero(pc.equal(keys, field.name).to_numpy(zero_copy_only=False))
-        places = np.full(len(maps), -1, dtype=np.int64)
-        places[row[found]] = found
-        columns.append(items.take(pa.array(places, mask=places < 0)))
-    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=null)

@@ -27,7 +27,7 @@ from cdcwb.formats.containers.table_probe import (
 )
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
 from cdcwb.formats.files import in_file, open_source
-from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, NEEDED, OLDER_ORDER, REDUCED, VALUES_LIKE
+from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, NEEDED, OLDER_ORDER, VALUES_LIKE
 from cdcwb.formats.table_rows import Options
 from cdcwb.words import joined, plural, unique_names
 
@@ -39,17 +39,13 @@ __all__ = [
 SORTED_BY: Final = ("byte", "ignore_case")
 """How names of columns are sorted where they give the positions."""
 
-IGNORED: Final = "-"
-"""In a list of columns: a column that is not one of the ten."""
-
 
 @dataclass(frozen=True, slots=True)
 class LogOptions(Options):
-    """The checked options of a capture. None: to be detected. ``columns``: the vendor's name -> name or number (from 1)
-    of the source's, or the vendor's names by position. ``null_text``: empty if there is none besides the empty
-    field."""
+    """The checked options of a capture. None: to be detected. ``columns``: the vendor's name -> the source's.
+    ``null_text``: empty if there is none besides the empty field."""
 
-    columns: Mapping[str, str] | tuple[str, ...] | None = None
+    columns: Mapping[str, str] | None = None
     sorted_by: str | None = None
     header: bool | None = None
     null_text: str | None = None
@@ -57,25 +53,16 @@ class LogOptions(Options):
     schema: str | None = None
 
 
-def as_columns(_: str, value: Any) -> Mapping[str, str] | tuple[str, ...]:
-    """A map of the vendor's names to those of the source, or the vendor's names in the order of the source."""
-    if isinstance(value, str) and not value.lstrip().startswith("{") and "=" not in value and "," in value:
-        value = [one.strip() for one in value.split(",")]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        order = tuple(str(one) or IGNORED for one in value)
-        names = sources = [name for name in order if name != IGNORED]
-    else:
-        given = opt.as_names("columns", value)
-        if not given:
-            raise OptionError("option columns: expected names, found none")
-        if not set(given) <= set(COLUMNS) and set(given.values()) <= set(COLUMNS):
-            given = {theirs: own for own, theirs in given.items()}
-        names, sources = list(given), list(given.values())
-    opt.check_names(names, COLUMNS, "columns")
+def as_columns(_: str, value: Any) -> Mapping[str, str]:
+    """The names of the source's columns by those of the vendor's."""
+    given = opt.as_names("columns", value)
+    opt.check_names(given, COLUMNS, "columns")
+    sources = list(given.values())
     twice = sorted({one for one in sources if sources.count(one) > 1})
-    if twice:
-        raise OptionError(f"option columns: {twice[0]!r} is given for two columns")
-    return order if names is sources else given
+    if twice or not given:
+        found = f"{twice[0]!r} for two columns" if twice else "none"
+        raise OptionError(f"option columns: expected a name of its own for each column, found {found}")
+    return given
 
 
 # --- which column is which --------------------------------------------------------------------------------------------
@@ -93,7 +80,7 @@ SURE: Final = 0.98
 
 _LEAST: Final = 3  # names that have to be known
 _TELLING: Final = 3  # rows that have to be there for content alone to be sure
-_ORDERS: Final = {COLUMNS: "newer order", OLDER_ORDER: "older order", REDUCED: "order of the vendor's examples"}
+_ORDERS: Final = {COLUMNS: "newer order", OLDER_ORDER: "older order"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +112,8 @@ def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: L
     return (_by_names(labels) if named else None) or _by_position(labels, named, sample)
 
 
-def _by_option(labels: Sequence[str], given: Mapping[str, str] | tuple[str, ...]) -> Assignment:
-    if isinstance(given, tuple):
-        if len(given) > len(labels):
-            count = f"{plural(len(given), 'name')} for {plural(len(labels), 'column')}"
-            raise OptionError(f"option columns: {count}: {joined(labels)}")
-        places = {name: place for place, name in enumerate(given) if name != IGNORED}
-        return Assignment(places, "option", "given as an option, by position", 1.0)
-    known = {str(place): place - 1 for place in range(len(labels), 0, -1)}
-    known |= {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
+def _by_option(labels: Sequence[str], given: Mapping[str, str]) -> Assignment:
+    known = {label.casefold(): place for place, label in reversed(list(enumerate(labels)))}
     known |= {label: place for place, label in enumerate(labels)}
     places = {}
     for name, label in given.items():
@@ -143,10 +123,9 @@ def _by_option(labels: Sequence[str], given: Mapping[str, str] | tuple[str, ...]
             raise OptionError(f"option columns: there is no column {label!r}.{near} There are: {', '.join(labels)}.")
         places[name] = place
     by_names = _by_names(labels)
-    for name, place in ({} if by_names is None else by_names.places).items():
-        if name not in places and place not in places.values():
-            places[name] = place
-    return Assignment(places, "option", "given as an option, by name", 1.0)
+    others = {} if by_names is None else by_names.places
+    places |= {name: at for name, at in others.items() if name not in places and at not in places.values()}
+    return Assignment(places, "option", "given as an option", 1.0)
 
 
 def _by_sorting(labels: Sequence[str], named: bool, sample: Sequence[Row], how: str) -> Assignment:
@@ -182,10 +161,10 @@ def _by_names(labels: Sequence[str]) -> Assignment | None:
 
 def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> Assignment:
     what = f"{plural(len(labels), 'column')} with " + ("names that are not the vendor's" if named else "no names")
-    if sample and len(labels) in (len(COLUMNS), len(REDUCED)):
+    if sample and len(labels) == len(COLUMNS):
         names, score, shown_order = _best_order(sample, range(len(labels)))
         if score >= ENOUGH:
-            sure = 0.85 if names == REDUCED else SURE if len(sample) >= _TELLING else 0.8
+            sure = SURE if len(sample) >= _TELLING else 0.8
             places = {name: place for place, name in enumerate(names)}
             return Assignment(places, "position", f"{what}: {shown_order}", sure * score)
     shown = f"{what} ({joined(labels[:12])})" if named and labels else what
@@ -195,14 +174,12 @@ def _by_position(labels: Sequence[str], named: bool, sample: Sequence[Row]) -> A
 def _best_order(sample: Sequence[Row], places: Sequence[int]) -> tuple[tuple[str, ...], float, str]:
     """The published order that the rows agree with best (the newer one where both do as well), how well, and why."""
     scored = [
-        (agreement(sample, dict(zip(names, places, strict=True)), VALUES_LIKE, NEEDED), names)
-        for names in _ORDERS
-        if len(names) == len(places)
+        (agreement(sample, dict(zip(names, places, strict=True)), VALUES_LIKE, NEEDED), names) for names in _ORDERS
     ]
     score, names = max(scored, key=lambda one: one[0])
     if not sample:
         return names, score, f"{_ORDERS[names]}, because no row shows it"
-    spots = [f"{name} at {names.index(name) + 1}" for name in ("status", "table_key") if name in names]
+    spots = [f"{name} at {names.index(name) + 1}" for name in ("status", "table_key")]
     agree = f"{score:.0%} of the distinctive fields of {plural(len(sample), 'row')} agree"
     return names, score, f"{_ORDERS[names]}, with {' and '.join(spots)} ({agree})"
 

@@ -17,7 +17,6 @@ __all__ = [
     "NEEDED",
     "OLDER_ORDER",
     "PUBLISHER_NEEDS",
-    "REDUCED",
     "STATUSES",
     "TITLES",
     "VALUES_LIKE",
@@ -55,9 +54,6 @@ OLDER_ORDER: Final = (
     "new_value",
 )
 """The order of versions 2 and 3.0."""
-
-REDUCED: Final = ("event_type", "table_name", "table_key", "column_name", "old_value", "new_value")
-"""The six columns of the examples in the vendor's documentation, where ``table_name`` is headed ``table`` (§1.3)."""
 
 NEEDED: Final = frozenset({"event_type", "table_key"})
 """The columns without which no table is a log."""

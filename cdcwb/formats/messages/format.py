@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, wraps
 from itertools import islice
-from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
+from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions
@@ -36,12 +37,12 @@ from cdcwb.formats.dissector import (
     problem_row,
     run_here,
 )  # fmt: skip
-from cdcwb.formats.requests import select
+from cdcwb.formats.requests import select, typed_rows
 from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass", "TableColumn",
+    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass",
     "TableVersion", "first_messages",
 ]  # fmt: skip
 
@@ -65,19 +66,6 @@ class Options:
 
 
 # --- table versions ---------------------------------------------------------------------------------------------------
-
-
-class TableColumn(NamedTuple):
-    """One column, as :data:`cdcwb.model.COLUMN` has it; ``key_position`` None: not in the key, or not said."""
-
-    ordinal: int
-    name: str
-    type: str | None = None
-    length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    key_position: int | None = None
-    nullable: bool | None = None
 
 
 @dataclass(slots=True)
@@ -223,6 +211,7 @@ _FILES: Final = 8  # that are looked at to recognise a capture
 _TASK: Final = 64  # that one task looks at
 _MESSAGES: Final = 64
 _BATCHES: Final = 64  # of so many messages, until one has a message
+_ROWS: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 ENOUGH: Final = 1 << 20
 """Bytes of a compressed file that are unpacked to recognise it."""
 
@@ -405,6 +394,16 @@ class MessageFormat(RowFormat):
         for messages, where in (messages_of(batch, plan.partitions, plan.name) for batch in batches):
             yield from self.typed(plan, reading, messages, where, request, None)
 
+    def typed(
+        self, plan: Any, reading: Any, messages: Messages, where: Where, request: TableRequest, schema: str | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one table in a batch as typed columns."""
+        table = self.table_schema(plan, request)
+        kinds, columns = frozenset(map(str, _ROWS)), frozenset({*table.names, "schema_name", "table_name"})
+        wanted = Wanted(kinds=kinds, tables=frozenset([request.name]), columns=columns)
+        for events in select(self.events(plan, reading, messages, where, wanted, schema), wanted):
+            yield typed_rows(events, table)
+
     # --- what a format gives
 
     count: Callable[[Messages, str | None, Mapping[str, Any]], tuple[int, int, bool]]
@@ -423,9 +422,6 @@ class MessageFormat(RowFormat):
     events: Callable[[Any, Any, Messages, Where, Wanted, str | None], pa.RecordBatch]
     """The events of a batch: from the plan, what it is read with, its messages and their places, what is wanted, and
     the Avro schema that its container names."""
-
-    typed: Callable[[Any, Any, Messages, Where, TableRequest, str | None], Iterator[pa.RecordBatch]]
-    """The rows of one table in a batch as typed columns."""
 
     dissected: Callable[[Any, Messages, str | None, Mapping[str, Any]], tuple[Field, str]]
     """The fields of the one message of a batch, whose event this is, and a note about it."""

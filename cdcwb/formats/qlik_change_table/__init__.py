@@ -17,7 +17,7 @@ from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.rows import BROKEN, Cell, FileProbe, TableName
 from cdcwb.formats.containers.table_probe import GIVEN, conclusions, detected_rows, files_named
-from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, TableRequest, Wanted, detected_row, problem_row
+from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, Wanted, detected_row, problem_row
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
 from cdcwb.formats.qlik_change_table.layout import (
@@ -42,8 +42,6 @@ from cdcwb.formats.qlik_change_table.masks import (
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import ChangeTableVersions, Ddl, ddl_in_order, ddl_of
-from cdcwb.formats.replicate import common_type
-from cdcwb.formats.requests import chosen_columns, no_table, request_schema, versions_of
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural, unique_names
@@ -303,20 +301,6 @@ class QlikChangeTable(TableRows):
             return control_events(rows, options["control"])
         return loaded_events(rows) if options["role"] == LOAD else row_events(rows, options)
 
-    def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
-        """See :meth:`cdcwb.formats.dissector.Format.table_schema`. A type that holds those of all versions; versions of
-        DDL history that no file has count only if there are no others."""
-        named = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
-        if not named:
-            raise no_table(request, (one.table.label for one in plan.versions))
-        used = {entry.version for entry in plan.files}
-        mine = [one for one in named if one.key in used or one.origin != "DDL"] or named
-        types: dict[str, pa.DataType] = {}
-        for version in versions_of(mine, request):
-            for name, kind in version.types.items():
-                types[name] = common_type(types.setdefault(name, kind), kind)
-        return request_schema(chosen_columns(types, request), request)
-
     # --- one row ------------------------------------------------------------------------------------------------------
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
@@ -329,9 +313,9 @@ class QlikChangeTable(TableRows):
         """The meaning of a row."""
         return row_meaning(entry, event)
 
-    def field(self, entry: Any, record: bytes, cell: Cell) -> Field:
+    def field(self, entry: Any, record: bytes, cell: Cell, event: Mapping[str, Any]) -> Field:
         """One field of a row."""
-        return field_of(entry, record, cell)
+        return field_of(entry, record, cell, event)
 
     def note(self, plan: Any, entry: Any) -> str:
         """The table version and the mask settings of a row."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import as_array
+from cdcwb.formats.bitmask import FURTHEST, MaskEvidence, shortened
 from cdcwb.formats.containers.rows import is_binary
 from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.qlik_change_table.layout import HEADERS
@@ -25,16 +26,12 @@ from cdcwb.words import joined, plural, visible
 
 __all__ = ["SAMPLE", "Evidence", "MaskDecision", "MaskSettings", "changed_columns", "decide", "evidence_of", "key_of"]
 
-Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SAMPLE: Final = 1024
 """Rows of a file that are examined."""
 
-_FURTHEST: Final = 24  # offsets that are tried
 _MOST_KEYS: Final = 64  # distinct masks of deleted rows that are stored
-_MOST_EXAMPLES: Final = 2
-_EXACT: Final = 5  # weight of a mask that equals the expected columns
 _MARGIN: Final = 1.1  # factor by which another offset than the number of header columns must be better
 _SHARE: Final = 0.9
 _AMBIGUOUS: Final = 0.2  # base64 of a few zero bytes has letters from A to F only, but rarely
@@ -87,7 +84,7 @@ def changed_columns(rows: RowBatch, column: str, settings: MaskSettings) -> pa.L
         texts, none = rows.text(column), f"none of the bits of {offset} header columns"
 
         def expected(what: str, row: int) -> str:
-            return f"change_mask {_short(texts[row].as_py())}: expected {what}, found"
+            return f"change_mask {shortened(texts[row].as_py())}: expected {what}, found"
 
         def unreadable(row: int) -> str:
             found = visible(texts[row].as_py(), 60)
@@ -101,10 +98,6 @@ def changed_columns(rows: RowBatch, column: str, settings: MaskSettings) -> pa.L
     return bitmask.names(bits[:, offset:], rows.columns, as_array(pc.is_null(masks)))
 
 
-def _short(digits: str) -> str:
-    return digits if len(digits) <= 40 else f"{digits[:40]}…"
-
-
 def _listed(bits: Bools) -> str:
     numbers = np.flatnonzero(bits).tolist()
     shown = ", ".join(map(str, numbers[:_SHOWN]))
@@ -114,31 +107,23 @@ def _listed(bits: Bools) -> str:
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def _no_counts() -> Ints:
-    return np.zeros((len(bitmask.ORDERS), _FURTHEST + 1, 2), np.int64)
-
-
 @dataclass(slots=True)
 class Evidence:
-    """Evidence from rows of one table. ``counts``, by byte order and offset: the masks whose bits are within the data
-    columns, and those that equal the expected columns. ``compared``: the masks of which these are known.
-    ``deletes``: the masks of deleted rows, as digits."""
+    """Evidence from rows of one table: how many, about their masks, about the encoding of these, and the masks of
+    deleted rows, as digits."""
 
     rows: int = 0
-    masks: int = 0
-    compared: int = 0
+    masks: MaskEvidence = field(default_factory=MaskEvidence)
     prefixed: int = 0
     hex_like: int = 0
     only_hex: int = 0
     only_base64: int = 0
     binary: bool = False
-    counts: Ints = field(default_factory=_no_counts)
-    examples: list[str] = field(default_factory=list)
     deletes: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Evidence) -> Evidence:
         both = Evidence(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
-        both.binary, both.examples = self.binary or other.binary, both.examples[:_MOST_EXAMPLES]
+        both.binary = self.binary or other.binary
         both.deletes = Counter(dict(both.deletes.most_common(_MOST_KEYS)))
         return both
 
@@ -152,55 +137,26 @@ class Evidence:
     def usual_order(self) -> str:
         """The default order of masks of this kind: bytes in order if they are bytes or were printed so by a database, a
         number if they are bare digits (§4.3)."""
-        in_order = self.binary or self.spelling is not None or 2 * self.prefixed > self.masks
+        in_order = self.binary or self.spelling is not None or 2 * self.prefixed > self.masks.masks
         return "little" if in_order else "big"
-
-    def fits(self, order: str, offset: int) -> tuple[int, int]:
-        """The masks that an order and offset fit: within the data columns, and as expected."""
-        if offset > _FURTHEST:
-            return 0, 0
-        inside, same = self.counts[bitmask.ORDERS.index(order), offset].tolist()
-        return inside, same
-
-    def score(self, order: str, offset: int) -> int:
-        """How well an order and offset fit."""
-        inside, same = self.fits(order, offset)
-        return inside + _EXACT * same
 
 
 def evidence_of(
-    rows: RowBatch,
-    columns: Mapping[str, str],
-    events: Mapping[str, pa.Array],
-    *,
-    spelling: str | None,
+    rows: RowBatch, columns: Mapping[str, str], events: Mapping[str, pa.Array], *, spelling: str | None
 ) -> Evidence:
     """Evidence from rows of a change table. ``columns``: the header columns, by their documented names; ``events``:
     kind and operation of each row; ``spelling``: the encoding of mask texts, if given."""
     column, evidence = columns["change_mask"], Evidence(len(rows))
     evidence.binary = is_binary(rows.rows.content(rows.names.index(column)).type)
-    texts = rows.text(column)
     if not evidence.binary:
+        texts = rows.text(column)
         evidence.only_hex, evidence.only_base64 = bitmask.spelling(texts)
         evidence.hex_like = pc.sum(pc.match_substring_regex(texts, r"^\s*[0-9A-Fa-f]+\s*$")).as_py() or 0
         evidence.prefixed = pc.sum(pc.match_substring_regex(texts, r"^\s*(0[xX]|\\[xX])")).as_py() or 0
     masks, _ = _masks(rows, column, spelling or evidence.spelling)
     deleted = masks.filter(pc.equal(events["operation"], str(Operation.DELETE)))
     evidence.deletes = Counter(dict(Counter(one.hex() for one in deleted.to_pylist() if one).most_common(_MOST_KEYS)))
-    expected, is_known = _expected(rows, columns.get("change_seq"), events)
-    width, offsets = len(rows.columns), np.arange(_FURTHEST + 1)
-    for order, counts in zip(bitmask.ORDERS, evidence.counts, strict=True):
-        bits, beyond = bitmask.bits(masks, order, _FURTHEST + width)
-        some = bits.any(axis=1)
-        evidence.masks = int(np.count_nonzero(some | beyond))
-        evidence.compared = int(np.count_nonzero((some | beyond) & is_known))
-        lowest, highest = bits.argmax(axis=1), bits.shape[1] - 1 - bits[:, ::-1].argmax(axis=1)
-        fits = (lowest >= offsets[:, None]) & (highest < offsets[:, None] + width) & some & ~beyond
-        counts[:, 0] = fits.sum(axis=1)
-        for offset in np.flatnonzero((fits & is_known).any(axis=1)).tolist():
-            known = fits[offset] & is_known
-            counts[offset, 1] = (bits[known, offset : offset + width] == expected[known]).all(axis=1).sum()
-    evidence.examples = [text for text in texts.to_pylist() if text][:_MOST_EXAMPLES]
+    evidence.masks = bitmask.evidence_of(masks, *_expected(rows, columns.get("change_seq"), events))
     return evidence
 
 
@@ -256,37 +212,31 @@ class MaskDecision:
 
 def decide(evidence: Evidence, header: int, order: str | None = None, offset: int | None = None) -> MaskDecision:
     """The settings that fit best; ``header`` is the number of header columns. Given ``order`` and ``offset`` are final.
-    Another offset than ``header`` must fit clearly better. Offsets are tried up to :data:`_FURTHEST`; a table with more
-    header columns has that number as offset.
+    Another offset than ``header`` must fit clearly better. Offsets are tried up to
+    :data:`cdcwb.formats.bitmask.FURTHEST`; a table with more header columns has that number as offset.
     """
+    masks = evidence.masks
     orders = [order] if order else sorted(bitmask.ORDERS, key=lambda one: one != evidence.usual_order)
-    offsets = [header, *(at for at in range(_FURTHEST + 1) if at != header)]
-    if offset is not None or header > _FURTHEST:
+    offsets = [header, *(at for at in range(FURTHEST + 1) if at != header)]
+    if offset is not None or header > FURTHEST:
         offsets = [header if offset is None else offset]
-    chosen, at = max(((one, offsets[0]) for one in orders), key=lambda pair: evidence.score(*pair))
-    best = max(((one, other) for one in orders for other in offsets), key=lambda pair: evidence.score(*pair))
-    if evidence.score(*best) > _MARGIN * evidence.score(chosen, at) + 1:
+    chosen, at = max(((one, offsets[0]) for one in orders), key=lambda pair: masks.score(*pair))
+    best = max(((one, other) for one in orders for other in offsets), key=lambda pair: masks.score(*pair))
+    if masks.score(*best) > _MARGIN * masks.score(chosen, at) + 1:
         chosen, at = best
-    other = "big" if chosen == "little" else "little"
-    is_shown = evidence.score(chosen, at) > evidence.score(other, at)
-    (inside, same), (inside_other, same_other) = evidence.fits(chosen, at), evidence.fits(other, at)
-    masks, exist = plural(evidence.masks, "mask"), f"there are {plural(header, 'header column')}"
-    within = f"{inside} of {masks} have bits of data columns only"
-    agree = f"{same} of {evidence.compared} agree with images, key or INSERT"
-    within += f", and {agree}" if evidence.compared else ""
-    by_offset = f"{exist}: {within}"
+    is_shown, by_order = masks.order_evidence(chosen, at)
+    inside, same = masks.fits(chosen, at)
+    by_offset = f"there are {plural(header, 'header column')}"
     if at != header:
-        by_offset = f"the masks do not count the {plural(header, 'header column')} that exist: {within}"
-    examples = f"e.g. {joined([_short(one) for one in evidence.examples])}" if evidence.examples else "no examples"
-    by_order = f"of {masks}, {inside} have bits of data columns only, in the other order {inside_other}"
-    if evidence.compared:
-        by_order += f"; {same} against {same_other} of {evidence.compared} agree with images, key or INSERT"
-    if not is_shown:
-        by_order = f"{masks} fit either order; {_USUAL[chosen]} is assumed"
-    by_order = f"{by_order}; {examples}"
-    if not evidence.masks:
+        by_offset = f"the masks do not count the {plural(header, 'header column')} that exist"
+    by_offset += f": {inside} of {plural(masks.masks, 'mask')} have bits of data columns only"
+    if masks.compared:
+        by_offset += f", and {same} of {masks.compared} agree with images, key or INSERT"
+    if not masks.masks:
         by_order = f"no mask has a bit set; {_USUAL[evidence.usual_order]} is assumed"
-        by_offset = f"{exist}, and no mask contradicts that"
+        by_offset = f"there are {plural(header, 'header column')}, and no mask contradicts that"
+    elif not is_shown:
+        by_order = f"{by_order}; they fit either order; {_USUAL[chosen]} is assumed"
     return MaskDecision(
         MaskSettings(chosen, at, evidence.spelling),
         GIVEN if order else by_order,

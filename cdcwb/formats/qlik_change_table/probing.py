@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.columns import TableColumn, described_column, text_of
 from cdcwb.formats.containers.delimited import DEFAULT, TOKENS, Dialect, as_bytes
 from cdcwb.formats.containers.rows import BROKEN, CSV, JSON, FileProbe, TableName, numbered
 from cdcwb.formats.containers.table_probe import or_dump, probe_file
@@ -20,27 +21,12 @@ from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
 from cdcwb.words import joined, unique_names
 
-__all__ = ["DescribedColumn", "Probe", "SideFile", "column", "of_table", "probe", "read_side_file", "text_of"]
+__all__ = ["Probe", "SideFile", "of_table", "probe", "read_side_file"]
 
 # --- side files -------------------------------------------------------------------------------------------------------
 
 _LONGEST: Final = 16 << 20
 _MOST_COLUMNS: Final = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedColumn:
-    """A column of a table version. ``ordinal`` from 1; ``type`` as spelled by the source, None if unknown;
-    ``key_position`` from 1, None if the column is not in the key or that is unknown."""
-
-    ordinal: int
-    name: str
-    type: str | None = None
-    length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    key_position: int | None = None
-    nullable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +40,7 @@ class SideFile:
     dialect: Dialect | None = None
     table: TableName | None = None
     version: int | None = None
-    columns: tuple[DescribedColumn, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     records: int | None = None
     lineage: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
@@ -110,35 +96,12 @@ def _part(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def text_of(value: Any) -> str | None:
-    """A non-empty text; None for other values."""
-    return value if isinstance(value, str) and value else None
-
-
 def _number(value: Any) -> int | None:
     """A whole number of 32 bits, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
 
 
-def column(ordinal: int, name: str, raw: Mapping[str, Any], key: str = "primaryKeyPos") -> DescribedColumn:
-    """A column from its description in side files and DDL history. A 0 means not applicable, except as the scale of a
-    decimal."""
-    nullable = raw.get("nullable")
-    kind = text_of(raw.get("type"))
-    scale = _number(raw.get("scale"))
-    return DescribedColumn(
-        ordinal,
-        name,
-        kind,
-        _number(raw.get("length")) or None,
-        _number(raw.get("precision")) or None,
-        scale if (kind or "").upper() in ("NUMERIC", "DECIMAL") else scale or None,
-        _number(raw.get(key)) or None,
-        nullable if isinstance(nullable, bool) else None,
-    )
-
-
-def _columns(raw: Any) -> tuple[tuple[DescribedColumn, ...], str | None]:
+def _columns(raw: Any) -> tuple[tuple[TableColumn, ...], str | None]:
     if not isinstance(raw, list):
         return (), None if raw is None else f"dataInfo.columns: expected an array, found {type(raw).__name__}"
     if len(raw) > _MOST_COLUMNS:
@@ -147,9 +110,9 @@ def _columns(raw: Any) -> tuple[tuple[DescribedColumn, ...], str | None]:
     for place, one in enumerate(raw, 1):
         if not isinstance(one, dict) or text_of(one.get("name")) is None:
             return (), f"dataInfo.columns: expected an object with a name as item {place}"
-        columns.append(column(_number(one.get("ordinal")) or place, one["name"], one))
+        columns.append(described_column(_number(one.get("ordinal")) or place, one["name"], one, "primaryKeyPos"))
     columns.sort(key=lambda one: one.ordinal)
-    return tuple(replace(one, ordinal=place) for place, one in enumerate(columns, 1)), None
+    return tuple(one._replace(ordinal=place) for place, one in enumerate(columns, 1)), None
 
 
 _TOKENS: Final = {
@@ -182,7 +145,7 @@ class Probe:
     ``problems``: contradictions, (whether about the schema's text, sentence)."""
 
     file: FileProbe
-    columns: tuple[DescribedColumn, ...] = ()
+    columns: tuple[TableColumn, ...] = ()
     typed: bool = False
     side: SideFile | None = None
     problems: tuple[tuple[bool, str], ...] = ()
@@ -234,7 +197,7 @@ def probe(path: str, options: Any) -> Probe:
     elif file.kind != BROKEN:
         by_name = {one.name.casefold(): one for one in described}
         columns = tuple(
-            replace(by_name.get(one.name.casefold(), one), ordinal=place, name=one.name)
+            by_name.get(one.name.casefold(), one)._replace(ordinal=place, name=one.name)
             for place, one in enumerate(columns, 1)
         )
     names = unique_names(one.name for one in columns)
@@ -261,15 +224,15 @@ def of_table(file: FileProbe) -> Probe:
     return Probe(file, tuple(_column_of(place, one) for place, one in enumerate(file.schema, 1)), typed=True)
 
 
-def _named(names: Iterable[str]) -> tuple[DescribedColumn, ...]:
+def _named(names: Iterable[str]) -> tuple[TableColumn, ...]:
     """Columns of which only the names are known."""
-    return tuple(DescribedColumn(place, name) for place, name in enumerate(names, 1))
+    return tuple(TableColumn(place, name) for place, name in enumerate(names, 1))
 
 
-def _column_of(ordinal: int, one: pa.Field) -> DescribedColumn:
+def _column_of(ordinal: int, one: pa.Field) -> TableColumn:
     """A column of an Arrow schema."""
     decimal = pa.types.is_decimal(one.type)
-    return DescribedColumn(
+    return TableColumn(
         ordinal,
         one.name,
         str(one.type),
@@ -283,8 +246,8 @@ def _column_of(ordinal: int, one: pa.Field) -> DescribedColumn:
 
 
 def _columns_of_text(
-    file: FileProbe, null: str, described: Sequence[DescribedColumn], header: bool | None
-) -> tuple[tuple[DescribedColumn, ...], bool]:
+    file: FileProbe, null: str, described: Sequence[TableColumn], header: bool | None
+) -> tuple[tuple[TableColumn, ...], bool]:
     """The columns of delimited text, and whether it has a header line; ``described``: those of the side file."""
     fields = [null if text is None else text for text in file.first_row]
     typed = _typed_header(fields, (file.dialect or DEFAULT).delimiter.decode(file.charset, "replace"))
@@ -298,7 +261,7 @@ def _columns_of_text(
     return tuple(described) or _named(numbered(len(fields))), False
 
 
-def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[DescribedColumn, ...]:
+def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[TableColumn, ...]:
     """The columns of a header line with names and types, ``Position:DECIMAL(38,0),Color:VARCHAR(10)``
     (docs/formats/qlik-change-table.md §1.3): commas within parentheses do not separate columns. Empty for another
     line."""
@@ -316,7 +279,7 @@ def _typed_header(fields: Sequence[str], delimiter: str) -> tuple[DescribedColum
         size, scale = (None if one is None else int(one) for one in sizes)
         if scale is not None or kind.upper() in ("NUMERIC", "DECIMAL"):
             fraction = None if size is None else scale or 0
-            columns.append(DescribedColumn(place, name, kind, precision=size, scale=fraction))
+            columns.append(TableColumn(place, name, kind, precision=size, scale=fraction))
         else:
-            columns.append(DescribedColumn(place, name, kind, length=size))
+            columns.append(TableColumn(place, name, kind, length=size))
     return tuple(columns)

@@ -1,12 +1,9 @@
-"""One row as a tree of fields with bytes, value and meaning (docs/formats/qlik-change-table.md §2 to §4). Children
-cover their node without holes, in byte order; every byte is in exactly one leaf. The bits of a mask are leaves without
-bytes.
-"""
+"""The meanings of the fields of a row, and their parts (docs/formats/qlik-change-table.md §2 to §4). Values and
+problems are those of its event."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,7 +24,7 @@ from cdcwb.formats.qlik_change_table.layout import (
     known_columns,
 )
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
-from cdcwb.formats.table_rows import TableFile
+from cdcwb.formats.table_rows import CellPart, TableFile, cell_field, problem_of
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural
 
@@ -43,8 +40,6 @@ _ROWS: Final = {
     "TRUNCATE": "all rows of the table were deleted",
 }
 
-_Meaning = tuple[str, Problem | None, tuple[Field, ...]]
-
 
 def row_meaning(entry: TableFile, event: Mapping[str, Any]) -> str:
     """The meaning of a row."""
@@ -55,133 +50,83 @@ def row_meaning(entry: TableFile, event: Mapping[str, Any]) -> str:
     return _ROWS.get(str(event["operation"]), "a row with an unknown operation")
 
 
-def field_of(entry: TableFile, record: bytes, cell: Cell) -> Field:
-    """One field of a row with its meaning and children."""
-    problem: Problem | None = Problem.CHARSET if cell.garbled else None
-    inside: tuple[Field, ...] = ()
+def field_of(entry: TableFile, record: bytes, cell: Cell, event: Mapping[str, Any]) -> Field:
+    """One field of a row with its meaning and parts."""
+    problem: str | None = str(Problem.CHARSET) if cell.garbled else None
+    parts: list[CellPart] = []
     prefix = entry.options.get("prefix")
     if entry.options["role"] == CONTROL:
         meaning = "NULL" if cell.text is None else "a column of the control table"
     elif entry.options["role"] == ROWS and header_columns([cell.name], prefix):
         known = next(iter(known_columns([cell.name], prefix)), "")
         title = HEADERS[known].title if known else "an undocumented header column"
-        meaning = f"{title}: NULL"
-        if cell.text is not None:
-            meaning, wrong, inside = _header(record, cell, known, cell.text, title, entry)
-            problem = problem or wrong
+        said, parts = ("NULL", []) if cell.text is None else _header(known, cell.text, entry)
+        meaning = f"{title}: {said}" if said else title
+        code, sentences = problem_of(event, known)
+        problem = problem or code
+        meaning = "; ".join([meaning, *sentences])
     else:
         ordinal = entry.columns.index(cell.name) + 1 if cell.name in entry.columns else 0
-        parts = [f"column {ordinal} of the table" if ordinal else "a column that the table version does not have"]
-        parts += ["in the key"] if cell.name in entry.key else []
-        parts += ["NULL"] if cell.text is None else []
-        meaning = ", ".join(parts)
+        words = [f"column {ordinal} of the table" if ordinal else "a column that the table version does not have"]
+        words += ["in the key"] if cell.name in entry.key else []
+        words += ["NULL"] if cell.text is None else []
+        meaning = ", ".join(words)
     if cell.garbled:
         meaning = f"{meaning}; not in the character set {entry.probe.charset}; its bytes in hex"
-    if inside:  # with the bytes that precede and follow the content
-        first = _leaf(record, "opening", cell.start, cell.inner, None, "opening quote")
-        last = _leaf(record, "closing", cell.end, cell.stop, None, "closing quote, and the delimiter that follows")
-        inside = (*((first,) if first.length else ()), *inside, *((last,) if last.length else ()))
-    raw = record[cell.start : cell.stop]
-    return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, inside, problem)
+    return cell_field(record, cell, meaning, parts, problem)
 
 
-def _leaf(record: bytes, name: str, start: int, stop: int, value: str | None, meaning: str) -> Field:
-    return Field(name, start, stop - start, record[start:stop], value, meaning)
-
-
-# --- header columns ---------------------------------------------------------------------------------------------------
-
-
-def _header(record: bytes, cell: Cell, name: str, text: str, title: str, entry: TableFile) -> _Meaning:
-    """The meaning, the problem and the children of a header column."""
+def _header(name: str, text: str, entry: TableFile) -> tuple[str, list[CellPart]]:
+    """The meaning of a value of a header column, and its parts."""
     if name == "change_mask":
-        return _mask(record, cell, text, title, entry)
+        return _mask(text, entry)
     if name in ("change_oper", "operation"):
         known = (LETTERS if name == "change_oper" else OPERATIONS).get(text)
-        return (f"{title}: {known.operation}, {known.kind}" if known else f"{title}: undocumented"), None, ()
-    if name == "change_seq":
-        return _sequence(record, cell, text, title)
-    if name == "timestamp":
-        time = time_of(text)
-        wrong = None if time is not None or not text else Problem.TIME_RANGE
-        if time is not None and (time.year, time.month, time.day) == (1970, 1, 1):
-            return f"{title}: unknown when the row was written", None, ()
-        return (title if time is None else f"{title}: {moment(time)}"), wrong, ()
-    if name == "partition_name":
-        return _partition(record, cell, text, title)
-    return title, None, ()
+        return f"{known.operation}, {known.kind}" if known else "undocumented", []
+    if name == "change_seq" and (time := sequence_times(pa.array([text], pa.string()))[0][0].as_py()) is not None:
+        shown, number = f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 10_000:02d}", text[16:].lstrip("0") or "0"
+        said = "UTC on the Replicate server, usually of the commit, in hundredths of a second"
+        return f"{shown} and number {number}", [
+            CellPart("time", text[:16], shown, said),
+            CellPart("number", text[16:], number, "one counter for the task; a before image has that of its update"),
+        ]
+    if name == "timestamp" and (time := time_of(text)) is not None:
+        is_unknown = (time.year, time.month, time.day) == (1970, 1, 1)
+        return "unknown when the row was written" if is_unknown else moment(time), []
+    if name == "partition_name" and (span := partition_span(text)) is not None:
+        begin, end = (f"{edge:%Y-%m-%dT%H:%M:%S}" for edge in span)
+        return f"{begin} to {end}", [
+            CellPart("begin", text[:15], begin, "included"),
+            CellPart("separator", text[15], "_"),
+            CellPart("end", text[16:], end, "not included"),
+        ]
+    return "", []
 
 
-def _parts(record: bytes, cell: Cell, parts: Sequence[tuple[str, int, int, str, str]]) -> tuple[Field, ...]:
-    """Parts of a content (name, first and last character, value, meaning); without bytes if a character is not one
-    byte."""
-    step = int(cell.end - cell.inner == len(cell.text or ""))
-    return tuple(
-        _leaf(record, name, cell.inner + step * start, cell.inner + step * stop, value, meaning)
-        for name, start, stop, value, meaning in parts
-    )
-
-
-def _sequence(record: bytes, cell: Cell, text: str, title: str) -> _Meaning:
-    time: datetime | None = sequence_times(pa.array([text], pa.string()))[0][0].as_py()
-    if time is None:
-        return f"{title}: expected 35 digits that begin with a time", Problem.VALUE if text else None, ()
-    shown = f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 10_000:02d}"
-    number = text[16:].lstrip("0") or "0"
-    parts = [
-        ("time", 0, 16, shown, "UTC on the Replicate server, usually of the commit, in hundredths of a second"),
-        ("number", 16, 35, number, "one counter for the task; a before image has that of its update"),
-    ]
-    return f"{title}: {shown} and number {number}", None, _parts(record, cell, parts)
-
-
-def _partition(record: bytes, cell: Cell, text: str, title: str) -> _Meaning:
-    span = partition_span(text)
-    if span is None:
-        return f"{title}: expected two times", Problem.VALUE if text else None, ()
-    begin, end = (f"{edge:%Y-%m-%dT%H:%M:%S}" for edge in span)
-    parts = [
-        ("begin", 0, 15, begin, "included"),
-        ("separator", 15, 16, "_", ""),
-        ("end", 16, 31, end, "not included"),
-    ]
-    return f"{title}: {begin} to {end}", None, _parts(record, cell, parts)
-
-
-# --- masks ------------------------------------------------------------------------------------------------------------
-
-
-def _mask(record: bytes, cell: Cell, text: str, title: str, entry: TableFile) -> _Meaning:
+def _mask(text: str, entry: TableFile) -> tuple[str, list[CellPart]]:
+    """The columns of a mask, its digits, and its bits."""
     settings = MaskSettings.of(entry.options)
     data = None if settings is None else bitmask.parse(pa.array([text], pa.string()), settings.spelling)[0][0].as_py()
     if settings is None or data is None:
-        return f"{title}: expected hexadecimal digits or base64", Problem.MASK if settings else None, ()
+        return "expected hexadecimal digits or base64", []
     order = "a number: its last byte has bits 0 to 7" if settings.order == "big" else "byte 0 has bits 0 to 7"
     mask = int.from_bytes(data, "big" if settings.order == "big" else "little")
-    digits = _leaf(record, "digits", cell.inner, cell.end, text, f"{plural(len(data), 'byte')}; {order}")
-    bits = _bits(mask, settings.offset, cell.end, entry)
+    digits = CellPart("digits", text, text, f"{plural(len(data), 'byte')}; {order}")
     found = [name for at, name in enumerate(entry.columns) if mask >> (settings.offset + at) & 1]
     named = found[:_NAMED] + ([f"{len(found) - _NAMED} more"] if len(found) > _NAMED else [])
-    wrong = next((bit.problem for bit in bits if bit.problem is not None), None)
-    return f"{title}: {joined(named) or 'none'}", None if wrong is None else Problem(wrong), (digits, *bits)
+    return joined(named) or "none", [digits, *_bits(mask, settings.offset, entry)]
 
 
-def _bits(mask: int, offset: int, at: int, entry: TableFile) -> tuple[Field, ...]:
+def _bits(mask: int, offset: int, entry: TableFile) -> Iterator[CellPart]:
     """The bits of a mask, named by their columns, bit 0 first, and bits that are set after the last column."""
     header = header_columns(entry.probe.columns, entry.options.get("prefix"))
-    children = []
-    for bit in range(offset + len(entry.columns)):
-        is_set, wrong = bool(mask >> bit & 1), False
-        if bit < offset:
-            name = header[bit] if bit < len(header) else f"header column {bit + 1}"
-            meaning, wrong = f"bit {bit}, ordinal {bit + 1}: a header column, which never changes", is_set
-        else:
-            name = entry.columns[bit - offset]
-            meaning = f"bit {bit}, ordinal {bit + 1}, column {bit - offset + 1} of the table"
+    names = [*(header + [f"header column {bit + 1}" for bit in range(len(header), offset)])[:offset], *entry.columns]
+    for bit, name in enumerate(names):
+        is_set = mask >> bit & 1
+        what = "a header column, which never changes" if bit < offset else f"column {bit - offset + 1} of the table"
+        problem = str(Problem.MASK) if is_set and bit < offset else None
         value = "changed" if is_set else "not changed"
-        children.append(Field(name, at, 0, b"", value, meaning, (), Problem.MASK if wrong else None))
-    if mask >> (offset + len(entry.columns)):
-        first, last = offset + len(entry.columns), mask.bit_length() - 1
-        sentence = f"expected bits below {first}, found bits up to {last}"
-        children.append(Field("beyond the columns", at, 0, b"", f"bits up to {last}", sentence, (), Problem.MASK))
-    return tuple(children)
+        yield CellPart(name, "", value, f"bit {bit}, ordinal {bit + 1}: {what}", problem=problem)
+    if mask >> len(names):
+        last, problem = f"bits up to {mask.bit_length() - 1}", str(Problem.MASK)
+        yield CellPart("beyond the columns", "", last, f"expected bits below {len(names)}", problem=problem)

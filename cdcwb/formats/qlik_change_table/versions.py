@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
 
+from cdcwb.formats.columns import TableColumn, described_column, replicate_type, text_of
 from cdcwb.formats.containers.rows import TableName
 from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import without_suffix
-from cdcwb.formats.qlik_change_table.probing import DescribedColumn, Probe, column, text_of
-from cdcwb.formats.replicate import decimal_type, replicate_type
+from cdcwb.formats.qlik_change_table.probing import Probe
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.model import Problem
 
-__all__ = ["ChangeTableVersion", "ChangeTableVersions", "Ddl", "ddl_in_order", "ddl_of", "type_of"]
+__all__ = ["ChangeTableVersion", "ChangeTableVersions", "Ddl", "ddl_in_order", "ddl_of"]
 
 SIDE_FILE = "side file"
 INFERRED = "inferred"
@@ -39,7 +39,7 @@ class ChangeTableVersion:
 
     table: TableName
     key: str
-    columns: list[DescribedColumn]
+    columns: list[TableColumn]
     types: dict[str, pa.DataType]
     origin: str
     text: str
@@ -61,19 +61,11 @@ class ChangeTableVersion:
             "schema_name": self.table.schema,
             "table_name": self.table.table,
             "first_event": self.event,
-            "columns": list(map(asdict, self.columns)),
+            "columns": [one._asdict() for one in self.columns],
             "origin": self.origin,
             "schema_text": self.text,
             "lineage": list((self.lineage | position).items()) or None,
         }
-
-
-def type_of(one: DescribedColumn) -> pa.DataType:
-    """The Arrow type of a column by Replicate's name of its type; text if that is unknown or exceeds Spark's types."""
-    name = (one.type or "").strip()
-    if name.upper() in ("NUMERIC", "DECIMAL"):
-        return decimal_type(one.precision, one.scale)
-    return replicate_type(name) or pa.string()
 
 
 @dataclass(slots=True)
@@ -102,7 +94,7 @@ class ChangeTableVersions:
         different numbers in the source are different, even with the same columns. ``data``: the indexes of its data
         columns; ``index``: that of the file."""
         names = probe.file.columns
-        columns = [replace(probe.columns[at], ordinal=place, name=names[at]) for place, at in enumerate(data, 1)]
+        columns = [probe.columns[at]._replace(ordinal=place, name=names[at]) for place, at in enumerate(data, 1)]
         side = probe.side
         number = None if side is None or side.version is None else str(side.version)
         mine = [one for one in self.of(table) if number is None or one.lineage.get("version", number) == number]
@@ -149,13 +141,13 @@ class ChangeTableVersions:
         self,
         table: TableName,
         name: TableName,
-        columns: list[DescribedColumn],
+        columns: list[TableColumn],
         types: dict[str, pa.DataType],
         **facts: Any,
     ) -> ChangeTableVersion:
         """Adds a version. ``types``: the Arrow types that the source itself gives."""
         mine = self.by_table.setdefault(table, [])
-        types = {one.name: type_of(one) for one in columns} | types
+        types = {one.name: replicate_type(one) for one in columns} | types
         version = ChangeTableVersion(table, f"{name.label}@{len(mine) + 1}", columns, types, **facts)
         mine.append(version)
         self.found.append(version)
@@ -175,7 +167,7 @@ class Ddl:
     version: int | None
     position: str | None
     kind: str
-    changes: tuple[tuple[str, str, str | None, DescribedColumn], ...]  # old name, action, new name, new column
+    changes: tuple[tuple[str, str, str | None, TableColumn], ...]  # old name, action, new name, new column
     text: str
     event: dict[str, int]
     problem: str | None = None
@@ -212,7 +204,7 @@ def _details(text: str) -> tuple[Mapping[str, Any], str | None]:
     return (found, None) if isinstance(found, dict) else ({}, "DETAILS: expected a JSON object, found another value")
 
 
-def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, DescribedColumn], ...], str | None]:
+def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, TableColumn], ...], str | None]:
     if raw is None:
         return (), None
     if not isinstance(raw, dict) or len(raw) > _MOST_COLUMNS:
@@ -223,12 +215,12 @@ def _changes(raw: Any) -> tuple[tuple[tuple[str, str, str | None, DescribedColum
             return (), f"DETAILS.columns: expected an object as column {name!r:.60}"
         ordinal = one.get("ordinal")
         place = ordinal if isinstance(ordinal, int) and 0 < ordinal <= _MOST_COLUMNS else 0
-        what = column(place, name, one, "primaryKeyPosition")
+        what = described_column(place, name, one, "primaryKeyPosition")
         found.append((name, (text_of(one.get("action")) or "ALTER").upper(), text_of(one.get("columnNewName")), what))
     return tuple(found), None
 
 
-def apply_ddl(columns: Sequence[DescribedColumn], ddl: Ddl) -> list[DescribedColumn]:
+def apply_ddl(columns: Sequence[TableColumn], ddl: Ddl) -> list[TableColumn]:
     """The columns of a table after a DDL: the previous ones with additions, drops and alterations (§6.1). Names are
     case-insensitive, and facts that an ALTER does not state are unchanged.
     """
@@ -243,23 +235,19 @@ def apply_ddl(columns: Sequence[DescribedColumn], ddl: Ddl) -> list[DescribedCol
             if at is not None:
                 del after[at], names[at]
             continue
-        made = replace(what, name=new or old) if at is None else _altered(after[at], what, new)
+        made = what._replace(name=new or old) if at is None else _altered(after[at], what, new)
         if at is None:
             at = what.ordinal - 1 if 0 < what.ordinal <= len(after) else len(after)
             after.insert(at, made)
             names.insert(at, "")
         after[at], names[at] = made, made.name.casefold()
         known[names[at]] += 1
-    return [one if one.ordinal == place else replace(one, ordinal=place) for place, one in enumerate(after, 1)]
+    return [one._replace(ordinal=place) for place, one in enumerate(after, 1)]
 
 
-def _altered(before: DescribedColumn, what: DescribedColumn, new: str | None) -> DescribedColumn:
-    def changed(name: str) -> Any:
-        value = getattr(what, name)
-        return getattr(before, name) if value is None else value
-
-    kept = {name: changed(name) for name in ("type", "length", "precision", "scale", "key_position", "nullable")}
-    return replace(before, name=new or before.name, **kept)
+def _altered(before: TableColumn, what: TableColumn, new: str | None) -> TableColumn:
+    stated = {name: value for name, value in what._asdict().items() if value is not None}
+    return before._replace(**stated | {"ordinal": before.ordinal, "name": new or before.name})
 
 
 def _before(versions: Sequence[ChangeTableVersion], ddl: Ddl) -> ChangeTableVersion | None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats import options as opt
+from cdcwb.formats.columns import TableColumn, replicate_type
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
-from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.format import MessageFormat, Options
-from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
+from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of, scan_groups
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
-from cdcwb.formats.qlik_kafka.layout import WireForm, json_form
+from cdcwb.formats.qlik_kafka.layout import WireForm
 from cdcwb.formats.qlik_kafka.plan import Plan, complete
-from cdcwb.formats.qlik_kafka.table import read_table, typed_schema
 from cdcwb.formats.qlik_kafka.tree import dissect
-from cdcwb.formats.qlik_kafka.versions import PLACES, MessageSettings, VersionLookup
+from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
+from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
 from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
@@ -31,6 +31,19 @@ __all__ = ["QlikKafka"]
 _KAFKA: Final = frozenset({"key", "value", "topic", "partition", "offset", "timestamp", "headers"})
 _ORDERS: Final = ("auto", "big", "little")
 _NEAR: Final = 64 << 20  # bytes that are searched for metadata
+
+_AVRO: Final[dict[str, pa.DataType]] = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "fixed": pa.binary(),
+    "timestamp-millis": pa.timestamp("us"),
+    "timestamp-micros": pa.timestamp("us"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+"""Types of columns that only an Avro schema describes (docs/formats/qlik-kafka.md §8) and Replicate does not name."""
 
 
 class QlikKafka(MessageFormat):
@@ -41,20 +54,22 @@ class QlikKafka(MessageFormat):
     own_options: Mapping[str, str] = {
         "metadata": "files or a folder with metadata messages that are not in the capture",
         "mask_order": f"byte order of masks in Avro messages: {', '.join(_ORDERS)}",
-        "table_from": f"location of the table name if no metadata gives it: auto, {', '.join(PLACES)}",
+        "table": "schema.table of messages without metadata: auto (what they name themselves, else the topic), or the "
+        "name",
     }
     of_tables: frozenset[str] | None = OF_TABLES
     plan_type = Plan
 
     complete = staticmethod(complete)
-    table_schema = staticmethod(typed_schema)
 
     def parse_options(self, options: Mapping[str, Any]) -> Options:
         """See :meth:`cdcwb.formats.dissector.Format.parse_options`; what is to be detected is not given."""
         checked = super().parse_options(options)
-        for name, choices in (("mask_order", _ORDERS), ("table_from", ("auto", *PLACES))):
-            if name in checked.given and (choice := opt.as_choice(name, checked.given.pop(name), choices)) != "auto":
-                checked.given[name] = choice
+        if "mask_order" in checked.given:
+            checked.given["mask_order"] = opt.as_choice("mask_order", checked.given["mask_order"], _ORDERS)
+        for name in ("mask_order", "table"):
+            if checked.given.get(name) == "auto":
+                del checked.given[name]
         return checked
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -80,10 +95,11 @@ class QlikKafka(MessageFormat):
         examined = int(np.count_nonzero((forms != WireForm.NOTHING) & (forms != WireForm.TOMBSTONE)))
         if schema is not None and all(f'"{name}"' in schema for name in ("headers", "changeSequence")):
             return examined, examined, True
-        sure = int(np.count_nonzero(forms == WireForm.ENVELOPE))
-        sure += sum(
-            _is_qliks(messages.value[number].as_py()) for number in np.flatnonzero(forms == WireForm.JSON).tolist()
-        )
+        json = np.flatnonzero(forms == WireForm.JSON)
+        found = scan_groups(messages, json, np.array([], np.int64), MessageSettings())
+        cut = [number for number, code, _ in found.bad if code == Problem.TRUNCATED]
+        sure = int(np.count_nonzero(forms == WireForm.ENVELOPE)) + int(np.count_nonzero(found.group >= 0))
+        sure += sum(b'"atMSG"' in messages.value[number].as_py()[:64] for number in cut)
         framed = int(np.count_nonzero(forms == WireForm.CONFLUENT))
         if 2 * framed > examined:
             ids = [number for number, _ in by_registry_id(messages, forms)]
@@ -94,8 +110,10 @@ class QlikKafka(MessageFormat):
     def begin(self, options: Options, **plan: Any) -> Plan:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.begin`."""
         given, container = options.given, files.Options.parse(options.container)
-        places = (given["table_from"],) if "table_from" in given else PLACES
-        return Plan(settings=MessageSettings(given.get("mask_order", "big"), places, container.avro_schema), **plan)
+        settings = MessageSettings(
+            given.get("mask_order", "big"), given.get("table"), avro_schema=container.avro_schema
+        )
+        return Plan(settings=settings, **plan)
 
     def reading(self, plan: Plan) -> VersionLookup:
         """The versions, to be found by what messages name."""
@@ -107,17 +125,14 @@ class QlikKafka(MessageFormat):
         """See :func:`cdcwb.formats.qlik_kafka.events.events_of`."""
         return events_of(messages, where, plan.settings, reading, wanted, schema)
 
-    def typed(
-        self,
-        plan: Plan,
-        reading: VersionLookup,
-        messages: Messages,
-        where: Where,
-        request: TableRequest,
-        schema: str | None,
-    ) -> Iterator[pa.RecordBatch]:
-        """See :func:`cdcwb.formats.qlik_kafka.table.read_table`."""
-        yield from read_table(plan, reading, messages, where, schema, request)
+    def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
+        """See :meth:`cdcwb.formats.dissector.Format.table_schema`. A column whose type differs between versions is
+        text."""
+        versions = [one for one in plan.versions if one.full_name and request.name in (one.table_name, one.full_name)]
+        if not versions:
+            raise no_table(request, (one.full_name for one in plan.versions if one.full_name))
+        columns = (column for version in versions_of(versions, request) for column in version.columns)
+        return request_schema(common_types(((one.name, _arrow_type(one)) for one in columns), request), request)
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.inspect`. The metadata of a message is searched for in
@@ -142,17 +157,5 @@ class QlikKafka(MessageFormat):
         return tree, ""
 
 
-def _is_qliks(value: bytes) -> bool:
-    """Whether a message in JSON is one of Qlik's, or begins like one with an envelope."""
-    try:
-        document = parse_json(value, [])
-    except CutOff:
-        return b'"atMSG"' in value[:64]
-    except ValueError:
-        return False
-    while isinstance(document, dict):
-        form = json_form(document)
-        if form != "payload":
-            return bool(form)
-        document = document["payload"]
-    return False
+def _arrow_type(column: TableColumn) -> pa.DataType:
+    return _AVRO.get(column.type or "") or replicate_type(column)

@@ -22,26 +22,34 @@ import pyarrow.compute as pc
 from cdcwb.errors import CaptureError
 from cdcwb.formats import json_spans as js
 from cdcwb.formats.arrays import Ints, as_array, content_of, gather
+from cdcwb.formats.columns import text_of
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.containers.avro_values import to_text
-from cdcwb.formats.containers.messages import Messages, key_texts
+from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.json_values import CutOff, as_text, comma_remark, parse_json
-from cdcwb.formats.qlik_kafka import versions as tables
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, WireForm, json_form
-from cdcwb.formats.qlik_kafka.versions import UNNAMED, MessageSettings, MessageTable, Version, VersionLookup
+from cdcwb.formats.qlik_kafka.versions import (
+    UNNAMED,
+    MessageSettings,
+    MessageTable,
+    Version,
+    VersionLookup,
+    from_metadata,
+    from_names,
+    table_of,
+)
 from cdcwb.model import Kind, Problem
 
 __all__ = ["Bools", "DecodedMessages", "Flat", "MessageGroup", "by_registry_id", "decode", "forms_of", "scan_groups"]
 
 Bools = npt.NDArray[np.bool_]
 
-Images: TypeAlias = bool | frozenset[str]
-"""The requested columns of row images: all, none, or these (messages in JSON always have all of theirs)."""
-
-
 # --- groups -----------------------------------------------------------------------------------------------------------
 
+
+TableName: TypeAlias = tuple[str | None, str | None]
+"""Schema and table."""
 
 Entry: TypeAlias = tuple[str, int, int]
 """A header: its name, the number of its text, and how often the origin of a message is added to that (0 or 1)."""
@@ -53,8 +61,7 @@ class MessageGroup:
 
     ``headers`` are the fields around the row, in the order of the wire; those of the data message itself begin at
     ``own``. ``images``: the numbers of the columns of ``data`` and ``beforeData``. ``problem``: one that all messages
-    have. ``is_decoded`` is false for a data message without a usable schema. ``arrays``: for Avro, both images as
-    arrays, to which the origins of messages are indexes.
+    have. ``is_decoded`` is false for a data message without a usable schema.
     """
 
     record_type: str
@@ -70,7 +77,6 @@ class MessageGroup:
     mask_order: str = "big"
     problem: tuple[Problem, str] | None = None
     is_decoded: bool = True
-    arrays: tuple[pa.StructArray | None, pa.StructArray | None] = (None, None)
 
     @property
     def table_version(self) -> str | None:
@@ -88,9 +94,6 @@ class MessageGroup:
     def names(self) -> list[str]:
         """The columns of its rows."""
         return [*(self.images[0] or self.images[1] or ())]
-
-
-_FIRST_PART: Final = 1 << 40  # more texts are not in columns
 
 
 class Flat(NamedTuple):
@@ -113,15 +116,17 @@ class Flat(NamedTuple):
         return of, np.arange(len(of)) + np.repeat(self.start[groups] - (np.cumsum(size) - size), size)
 
 
+_SPANS: Final = 1 << 40  # the number of the first text that is a span of JSON
+
+
 class BatchTexts:
-    """The texts of a batch by their numbers: columns of texts, and parts that are copied out of buffers when they are
-    asked for. The text with the number 0 is null."""
+    """The texts of a batch by their numbers: columns of texts, and spans of JSON, which are copied when they are asked
+    for. The text with the number 0 is null."""
 
     def __init__(self) -> None:
-        self._columns: list[pa.StringArray] = []
-        self._size = 0
-        self._parts: list[tuple[int, int, Callable[[Ints], pa.StringArray]]] = []
-        self.column(pa.nulls(1, pa.string()))
+        self._columns: list[pa.StringArray] = [pa.nulls(1, pa.string())]
+        self._size = 1
+        self.take_spans: Callable[[Ints], pa.StringArray] | None = None
 
     def column(self, texts: pa.StringArray) -> int:
         """Adds texts; the number of the first."""
@@ -129,33 +134,17 @@ class BatchTexts:
         self._size += len(texts)
         return self._size - len(texts)
 
-    def part(self, take: Callable[[Ints], pa.StringArray], count: int) -> int:
-        """Adds ``count`` texts, which ``take`` returns by their indexes; the number of the first."""
-        first = self._parts[-1][1] if self._parts else _FIRST_PART
-        self._parts.append((first, first + count, take))
-        return first
-
     def take(self, numbers: Ints) -> pa.StringArray:
         """The texts with these numbers."""
-        if not len(numbers):
-            return pa.array([], pa.string())
-        least, most = int(numbers.min()), int(numbers.max())
-        arrays, places = [], []
-        for first, stop, take in (*self._parts, (0, _FIRST_PART, self._of_columns)):
-            if first <= least and most < stop:
-                return take(numbers - first)
-            chosen = np.flatnonzero((numbers >= first) & (numbers < stop))
-            if len(chosen):
-                arrays.append(take(numbers[chosen] - first))
-                places.append(chosen)
-        order = np.empty(len(numbers), dtype=np.int64)
-        order[np.concatenate(places)] = np.arange(len(numbers))
-        return pa.concat_arrays(arrays).take(pa.array(order))
-
-    def _of_columns(self, numbers: Ints) -> pa.StringArray:
+        are_spans = numbers >= _SPANS
+        if self.take_spans is not None and are_spans.all():
+            return self.take_spans(numbers - _SPANS)
         if len(self._columns) > 1:
             self._columns = [pa.concat_arrays(self._columns)]
-        return self._columns[0].take(pa.array(numbers))
+        texts = self._columns[0].take(pa.array(np.where(are_spans, 0, numbers)))
+        if self.take_spans is not None and are_spans.any():
+            texts = pc.replace_with_mask(texts, pa.array(are_spans), self.take_spans(numbers[are_spans] - _SPANS))
+        return texts
 
 
 class DecodedMessages:
@@ -279,7 +268,7 @@ _OTHER: Final = (
 
 
 def decode(
-    messages: Messages, settings: MessageSettings, versions: VersionLookup, images: Images, schema: str | None = None
+    messages: Messages, settings: MessageSettings, versions: VersionLookup, images: bool, schema: str | None = None
 ) -> DecodedMessages:
     """Decodes a batch. ``schema`` is the Avro schema that the container says its values were written with."""
     decoder = _MessageDecoder(messages, settings, versions, images)
@@ -316,7 +305,7 @@ class _MessageDecoder:
     """Decodes the messages of a batch into ``found``. ``versions``: None if they are not known yet."""
 
     def __init__(
-        self, messages: Messages, settings: MessageSettings, versions: VersionLookup | None, images: Images
+        self, messages: Messages, settings: MessageSettings, versions: VersionLookup | None, images: bool
     ) -> None:
         self.messages, self.settings, self.images = messages, settings, images
         self.is_scan, self.versions = versions is None, versions or VersionLookup([])
@@ -333,65 +322,32 @@ class _MessageDecoder:
         return [(name, first + at, 0) for at, name in enumerate(values)]
 
     def add(
-        self, group: MessageGroup, messages: Ints, origin: Ints, has: Sequence[Any], named: dict[str, list[Any]]
+        self, group: MessageGroup, messages: Ints, origin: Ints, has: Sequence[Any], named: Sequence[TableName]
     ) -> None:
-        """Adds data messages; those whose version names no table by the table that each names. ``named``: schema and
-        table of each, by place."""
+        """Adds data messages; those whose version names no table by the table of each. ``named``: schema and table that
+        each message names itself."""
         version = group.version
         if version is not None and (version.table_name or version.schema_id):
-            parts: dict[MessageTable, Any] = {
-                MessageTable(version.schema_name, version.table_name, "message"): slice(None)
-            }
+            tables = {MessageTable(version.schema_name, version.table_name): np.arange(len(messages))}
         else:
-            parts = self._tables(group, messages, origin, named)
-        for table, some in parts.items():
+            tables = self._tables(messages, named)
+        for table, rows in tables.items():
             one = replace(group, table=table)
             if version is None and not self.is_scan:
                 known = self.versions.of_names(table, group.external, group.names)
-                one.version = known or tables.from_names("", table, group.names, group.external)
-            here = [part[some] if isinstance(part, np.ndarray) else part for part in has]
-            self.found.add(one, messages[some], origin[some], here)
+                one.version = known or from_names("", table, group.names, group.external)
+            self.found.add(
+                one, messages[rows], origin[rows], [np.broadcast_to(part, len(messages))[rows] for part in has]
+            )
 
-    def _tables(
-        self, group: MessageGroup, messages: Ints, origin: Ints, named: dict[str, list[Any]]
-    ) -> dict[MessageTable, Any]:
-        """Which rows of some messages are of each table that is named in or around them."""
-        image = group.images[0] or group.images[1] or {}
-        columns = {
-            n: self.found.texts.take(image[n] + origin).to_pylist() for n in image if n in tables.COLUMNS_OF_NAMES
-        }
-        if columns:
-            named["column"] = [
-                tables.name_in(dict(zip(columns, one, strict=True))) for one in zip(*columns.values(), strict=True)
-            ]
-        for place, texts in self._around.items():
-            named[place] = [texts[number] for number in messages.tolist()]
-        places = [place for place in self.settings.places if place in named]
-        if not places:
-            return {UNNAMED: slice(None)}
+    def _tables(self, messages: Ints, named: Sequence[TableName]) -> dict[MessageTable, Ints]:
+        """Which rows of some messages are of each table."""
+        topics, settings = self.messages.facts.get("topic"), self.settings
+        some = [None] * len(messages) if topics is None else topics.take(pa.array(messages)).to_pylist()
         found: dict[MessageTable, list[int]] = {}
-        known: dict[Any, MessageTable] = {}
-        for row, pairs in enumerate(zip(*(named[place] for place in places), strict=True)):
-            if pairs not in known:
-                known[pairs] = tables.name_of(dict(zip(places, pairs, strict=True)), self.settings.places)
-            found.setdefault(known[pairs], []).append(row)
+        for row, ((schema, table), topic) in enumerate(zip(named, some, strict=True)):
+            found.setdefault(table_of(schema, table, topic, settings), []).append(row)
         return {table: np.array(rows) for table, rows in found.items()}
-
-    @cached_property
-    def _around(self) -> dict[str, list[tuple[str | None, str | None]]]:
-        """The names that the container has for each message, by place."""
-        facts = self.messages.facts
-        found = {
-            "topic": (None, facts.get("topic")),
-            "key": (None, key_texts(self.messages.key)),
-            "record_headers": (facts.get("header.schema"), facts.get("header.table")),
-        }
-        pairs: dict[str, list[tuple[str | None, str | None]]] = {}
-        for place, (schemas, names) in found.items():
-            if names is not None and names.null_count < len(names) and place in self.settings.places:
-                first = [None] * len(names) if schemas is None else schemas.to_pylist()
-                pairs[place] = list(zip(first, names.to_pylist(), strict=True))
-        return pairs
 
     def metadata(self, number: int, outer: dict[str, Any], body: dict[str, Any], problem: str | None = None) -> None:
         """Adds a metadata message (§3)."""
@@ -399,7 +355,7 @@ class _MessageDecoder:
         lineage = lineage if isinstance(lineage, dict) else body
         code = Problem.SCHEMA_TEXT
         try:
-            version = None if problem else tables.from_metadata(body)
+            version = None if problem else from_metadata(body)
         except ValueError as reason:
             version, problem = None, str(reason)
         if version is not None:
@@ -411,7 +367,7 @@ class _MessageDecoder:
         headers |= {f"lineage.{name}": one for name, one in lineage.items() if not isinstance(one, (dict, list))}
         named = (body.get("schemaId"), lineage.get("schema"), lineage.get("table"))
         schema_id, schema, table = (one if isinstance(one, str) and one else None for one in named)
-        group = MessageGroup("MD", Kind.SCHEMA, None, MessageTable(schema, table, "message"), schema_id)
+        group = MessageGroup("MD", Kind.SCHEMA, None, MessageTable(schema, table), schema_id)
         group.headers = self.single(headers)
         group.problem = None if problem is None else (code, problem)
         self.found.add(group, np.array([number]), 0)
@@ -507,7 +463,7 @@ class _MessageDecoder:
     def records(self, group: MessageGroup, values: pa.BinaryArray, start: int, messages: Ints, text: str) -> None:
         """DataRecords that were written with one schema, from byte ``start`` of each value on."""
         try:
-            wanted = self._wanted(self.versions.decoder(text).schema, group.version)
+            wanted = self._wanted(self.versions.decoder(text).schema)
         except CaptureError as reason:
             self._undecoded(group, messages, Problem.SCHEMA_TEXT, str(reason))
             return
@@ -537,41 +493,35 @@ class _MessageDecoder:
             elif one.name in MASKS:  # an older schema has them as hexadecimal text
                 group.mask_order = "big"
             group.headers.append((one.name, texts.column(found), 1))
-        arrays = [column.field(one) if one in names and self.images else None for one in IMAGES]
-        images = [
-            None if one is None else {kind.name: texts.column(to_text(one.field(kind.name))) for kind in one.type}
-            for one in arrays
-        ]
-        group.arrays, group.images = (arrays[0], arrays[1]), (images[0], images[1])
-        has = [False if one is None else as_array(pc.is_valid(one)) for one in arrays]
-        named = {}
-        for place, record in (("message", column), ("headers", headers)):
-            if "table" in (there := {one.name for one in record.type}):
-                names = to_text(record.field("table")).to_pylist()
-                schemas = record.field("schema").to_pylist() if "schema" in there else [None] * len(names)
-                named[place] = list(zip(schemas, names, strict=True))
+        images: list[dict[str, int] | None] = [None, None]
+        has: list[Any] = [False, False]
+        for which, name in enumerate(IMAGES):
+            if name in names and self.images:
+                image = column.field(name)
+                has[which] = as_array(pc.is_valid(image))
+                images[which] = {one.name: texts.column(to_text(image.field(one.name))) for one in image.type}
+        group.images = images[0], images[1]
+        named = [(None, None)] * len(messages)
+        for record in (column, headers):
+            known = {
+                one.name: to_text(record.field(one.name)) for one in record.type if one.name in ("schema", "table")
+            }
+            if "table" in known:
+                schemas = known.get("schema", pa.nulls(len(messages), pa.string()))
+                named = list(zip(schemas.to_pylist(), known["table"].to_pylist(), strict=True))
+                break
         self.add(group, messages, np.arange(len(messages)), has, named)
 
-    def _wanted(self, schema: Schema, version: Version | None) -> tuple[str, ...] | None:
-        """The fields of a record that are decoded: of an image without requested columns the first, to know whether
-        there is a row. Raises CaptureError for a schema that is not that of data messages (§4.1)."""
+    def _wanted(self, schema: Schema) -> tuple[str, ...] | None:
+        """The fields of a record that are decoded: without images all others. Raises CaptureError for a schema that is
+        not that of data messages (§4.1)."""
         fields = dict(zip(schema.fields, schema.root.inner, strict=True))
         if not {"data", "headers"} <= fields.keys():
             raise CaptureError(f"expected a DataRecord with data and headers, found the fields {', '.join(fields)}")
-        records = {name: fields[name].without_null for name in ("headers", *IMAGES) if name in fields}
-        for name, record in records.items():
-            if record.kind != "record":
-                raise CaptureError(f"expected a DataRecord whose {name} is a record, found {record}")
-        named = version is not None and version.table_name is not None
-        if self.images is True or (not named and "column" in self.settings.places):
-            return None
-        found = [name for name in fields if name not in IMAGES]
-        images = self.images if isinstance(self.images, frozenset) else frozenset()
-        for image in [name for name in IMAGES if name in records] if self.images else ():
-            columns = records[image].names
-            chosen = [name for name in columns if name in images] or columns[:1]
-            found += [f"{image}.{name}" for name in chosen] or [image]
-        return tuple(found)
+        for name in ("headers", *IMAGES):
+            if name in fields and fields[name].without_null.kind != "record":
+                raise CaptureError(f"expected a DataRecord whose {name} is a record, found {fields[name].without_null}")
+        return None if self.images else tuple(name for name in fields if name not in IMAGES)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -602,7 +552,7 @@ class _JsonTexts:
         self.text, self.edges = content_of(values)
         self.raw = self.text.tobytes()
         self.spans = js.spans_of(self.text, self.edges, _DEEPEST, commas=True)
-        self.base = self.found.texts.part(self.take, len(self.spans.kind))
+        self.found.texts.take_spans = self.take
 
     def read(self) -> list[int]:
         """Adds the groups; the numbers of the messages that are not valid JSON."""
@@ -749,7 +699,7 @@ class _JsonTexts:
         self, group: MessageGroup, tree: _Tree, fields: dict[str, int], outer: dict[str, int | None], texts: Ints
     ) -> None:
         """Adds data messages; ``outer`` are the fields of the envelope."""
-        first, versions, base = int(texts[0]), self.decoder.versions, self.base
+        first, versions, base = int(texts[0]), self.decoder.versions, _SPANS
         headers = tree.get(fields.get("headers", -1))
         if headers is None:
             found = self.kind(fields.get("headers"), first)
@@ -773,12 +723,9 @@ class _JsonTexts:
             why = f"the metadata message of schema {group.schema_id} is not in the capture; ordinals are the order"
             group.problem = (Problem.NO_SCHEMA, f"{why} of the keys")
         has = [one is not None and bool(self.decoder.images) for one in images]
-        named = {
-            place: [(self.value(some.get("schema"), first), self.value(some["table"], first))] * len(texts)
-            for place, some in (("message", fields), ("headers", headers))
-            if "table" in some
-        }
-        self.decoder.add(group, self.index[texts], self.spans.first[texts], has, named)
+        places = next((some for some in (fields, headers) if "table" in some), {})
+        schema, table = (text_of(self.value(places.get(name), first)) for name in ("schema", "table"))
+        self.decoder.add(group, self.index[texts], self.spans.first[texts], has, [(schema, table)] * len(texts))
 
 
 def _deciding(tree: _Tree, at: int) -> Iterator[int]:

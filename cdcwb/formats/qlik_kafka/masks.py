@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import Ints, as_array
-from cdcwb.formats.bitmask import Votes
-from cdcwb.formats.dissector import detected_row
+from cdcwb.formats.bitmask import MaskEvidence
 from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages
 from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, WireForm
 from cdcwb.model import Operation, Problem
 
-__all__ = ["ImageValues", "MessageMasks", "mask_order_row", "votes_of"]
+__all__ = ["ImageValues", "MessageMasks", "evidence_of"]
 
 Report = Callable[[int, Problem, str], None]
 """Takes a problem: the number of a data message (an index in ``DecodedMessages.rows``), code, sentence."""
@@ -173,42 +172,25 @@ class MessageMasks:
 # --- byte order -------------------------------------------------------------------------------------------------------
 
 
-def votes_of(decoded: DecodedMessages, is_printed_avro: bool) -> tuple[Votes, Votes]:
-    """The evidence of column masks, and of change masks with images, about the byte order of masks in Avro messages,
-    and in those that were printed from Avro as JSON."""
-    columns, changes = Votes(), Votes()
+def evidence_of(decoded: DecodedMessages, is_printed_avro: bool) -> MaskEvidence:
+    """The evidence about the byte order of masks in Avro messages, or in messages that were printed from Avro as JSON:
+    column masks have bits of columns only, change masks also agree with the images."""
+    found, rows = MaskEvidence(), decoded.rows
     masks = MessageMasks(decoded, lambda *_: None)
-    rows = decoded.rows
     updates = as_array(pc.fill_null(pc.equal(decoded.header("operation"), str(Operation.UPDATE)), False))
     both = updates & decoded.has[0, rows] & decoded.has[1, rows]
     images = [ImageValues.of(decoded, which, np.flatnonzero(both)) for which in (0, 1)]
     row, bit, differs = masks.compared(images[0], images[1], both)
     row, bit = row[differs], bit[differs]
+    is_avro = is_printed_avro | (decoded.forms[rows] != WireForm.JSON)
     for number, group in enumerate(decoded.groups):
-        is_avro = is_printed_avro | (decoded.forms[rows] != WireForm.JSON)
         some = np.flatnonzero((decoded.group[rows] == number) & is_avro)
         if not len(some) or group.version is None:
             continue
-        width = len(group.version.bits)
+        expected = np.zeros((len(some), len(group.version.bits)), dtype=np.bool_)
         here = np.isin(row, some)
-        expected = np.zeros((len(some), width), dtype=np.bool_)
         expected[np.searchsorted(some, row[here]), bit[here]] = True
         changed, masked = (one.take(pa.array(some)) for one in masks.masks)
-        columns = columns + bitmask.vote(masked, width)
-        changes = changes + bitmask.vote(changed, width, expected=expected, compared=both[some])
-    return columns, changes
-
-
-def mask_order_row(votes: Sequence[tuple[Votes, Votes]]) -> tuple[str, dict[str, Any]]:
-    """The byte order of masks in Avro messages, and the evidence for it."""
-    columns, changes = (sum(some, Votes()) for some in zip(*votes, strict=True)) if votes else (Votes(), Votes())
-    little, big = columns.little + changes.little, columns.big + changes.big
-    order = "little" if little > big else "big"
-    evidence = "; ".join(
-        f"{what} fit as little-endian only in {found.little} rows, as big-endian only in {found.big}"
-        + (f" ({found.example})" if found.example else "")
-        for what, found in (("column masks", columns), ("change masks", changes))
-        if found.little + found.big
-    )
-    nothing = "no mask of an Avro message shows it; the order of the JSON text, most significant byte first, is assumed"
-    return order, detected_row("mask_order", order, evidence or nothing, False)
+        found += bitmask.evidence_of(masked, expected, np.zeros(len(some), np.bool_), furthest=0)
+        found += bitmask.evidence_of(changed, expected, both[some], furthest=0)
+    return found

@@ -7,7 +7,7 @@ text; its size depends on the numbers of files, parts and versions, not on that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.arrays import Ints
+from cdcwb.formats.bitmask import MaskEvidence
 from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.avro_json import AVRO_JSON
 from cdcwb.formats.containers.message_files import Container
@@ -27,9 +28,11 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, decode, forms_of, scan_groups
 from cdcwb.formats.qlik_kafka.layout import MAGIC, WireForm
-from cdcwb.formats.qlik_kafka.masks import mask_order_row, votes_of
+from cdcwb.formats.qlik_kafka.masks import evidence_of
 from cdcwb.formats.qlik_kafka.versions import (
-    PLACES,
+    NAMED_BY,
+    OPTION,
+    TOPIC,
     UNNAMED,
     MessageSettings,
     MessageTable,
@@ -37,7 +40,7 @@ from cdcwb.formats.qlik_kafka.versions import (
     VersionLookup,
     from_avro,
     from_names,
-    name_of,
+    table_of,
 )
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
@@ -47,6 +50,7 @@ __all__ = ["Plan", "complete"]
 
 # --- first pass -------------------------------------------------------------------------------------------------------
 
+_MOST_TOPICS: Final = 100
 _MOST: Final = 10_000  # versions of one part without metadata; there are more only if names and ids are data
 _AVRO: Final = (WireForm.ENVELOPE, WireForm.CONFLUENT, WireForm.BARE)
 _METADATA, _REGISTRY, _TEXT, _NAMES, _MISSING = "metadata", "registry", "text", "names", "missing"
@@ -102,7 +106,7 @@ def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: Mes
     def note(kind: str, key: Any, number: int, version: Version) -> None:
         if (kind, key) not in found.versions and (kind == _METADATA or len(found.versions) < _MOST):
             place = int(files[number]), int(messages.offset[number]), int(messages.length[number])
-            found.versions[kind, key] = version.at(place)
+            found.versions[kind, key] = version.at(*place)
 
     forms = forms_of(messages)
     found.records += len(forms)
@@ -132,7 +136,9 @@ def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: Mes
     for identifier, rows in () if has_schema else by_registry_id(messages, forms):
         note(_REGISTRY, identifier, int(rows[0]), Version(str(identifier), None, None, [], "registry"))
         if (_REGISTRY, identifier) in found.versions:
-            found.registry_names.setdefault(identifier, set()).update(_named_around(messages, rows, settings))
+            topics = messages.facts.get("topic", pa.nulls(len(messages), pa.string())).take(pa.array(rows))
+            names = {table_of(None, None, topic, settings) for topic in topics.unique().to_pylist()[:_MOST_TOPICS]}
+            found.registry_names.setdefault(identifier, set()).update(names)
 
 
 def _schema_id(value: bytes) -> str | None:
@@ -144,55 +150,20 @@ def _schema_id(value: bytes) -> str | None:
     return light.messageSchemaId or None if light.magic == MAGIC and light.type == "DT" else None
 
 
-def _named_around(messages: Messages, index: Ints, settings: MessageSettings) -> set[MessageTable]:
-    """The tables that the container names for some messages: by topic or record headers."""
-    nothing = pa.nulls(len(messages), pa.string())
-    columns = [messages.facts.get(name, nothing) for name in ("topic", "header.schema", "header.table")]
-    table = pa.table(columns, list("abc")).take(pa.array(index)).group_by(list("abc")).aggregate([])
-    rows = ({"topic": (None, row["a"]), "record_headers": (row["b"], row["c"])} for row in table[:100].to_pylist())
-    return {name_of(row, settings.places) for row in rows}
-
-
 # --- names of tables --------------------------------------------------------------------------------------------------
 
 _OVERLAP: Final = 0.5
-_SPELLED: Final = {
-    "message": "message, next to its data",
-    "headers": "message's headers",
-    "record_headers": "headers of the Kafka record",
-    "column": "row, in an added column",
-    "key": "message key",
-    "namespace": "namespace of its Avro schema",
-}
 
 
-def usable_places(whole: FirstPass, given: str | None) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
-    """The places of table names that are used, and the reason for each that is not.
-
-    A message key is often a row's primary key instead of a table's name, a column ``table_name`` may be data, and
-    several tables may share a topic. Such a value is a table's name only if the messages under one name have most of
-    their columns in common, and rows with the same columns have one name.
-    """
-    if given is not None:
-        return (given,), [detected_row("table_from", given, "given as an option", True)]
-    inferred = whole.of(_NAMES, _MISSING).values()
-    for place in ("column", "topic", "key"):
-        reason = _doubt([one for one in inferred if one.named_by == place], place)
-        if reason:  # a message that has this place was not asked for the following ones
-            return PLACES[: PLACES.index(place)], [detected_row("table_from", f"not {place}", reason, False)]
-    return PLACES[:-1], []
-
-
-def _doubt(versions: Sequence[Version], place: str) -> str:
+def doubt_of_topics(versions: Iterable[Version]) -> str:
+    """Why topics do not name tables, as several tables may share one: rows under one name do not have most of their
+    columns in common. Empty if they do."""
     first: dict[str | None, list[str]] = {}
     for version in versions:
         known, names = first.setdefault(version.label, version.names), version.names
-        if len(set(known) & set(names)) < _OVERLAP * min(len(known), len(names)):
+        if version.named_by == TOPIC and len({*known} & {*names}) < _OVERLAP * min(len(known), len(names)):
             one, other = (", ".join(some[:2]) for some in (known, names))
             return f"rows under {version.label} have different columns ({one} … and {other} …)"
-    alike = {frozenset(version.names) for version in versions}
-    if place != "topic" and len(first) > len(alike):
-        return f"{len(first)} different values with {len(alike)} sets of columns: they are data, not table names"
     return ""
 
 
@@ -204,11 +175,11 @@ def find_versions(
     outside: Mapping[Any, Version],
     registry: Mapping[int, str],
     schemas: Sequence[Version],
-    places: Sequence[str],
+    by_topic: bool,
 ) -> list[Version]:
     """The versions: from metadata messages (those of the capture before those ``outside`` of it), from the ``registry``
     (texts by ids) for every id that was seen, from Avro schemas in messages and from other ``schemas``, and from the
-    names of columns in messages without any of these. ``places``: where names of tables may be."""
+    names of columns in messages without any of these. ``by_topic``: topics name tables."""
     made = dict(reversed(list(outside.items()))) | whole.of(_METADATA)
     versions = [*made.values()]
     for number, version in whole.of(_REGISTRY).items():
@@ -229,7 +200,7 @@ def find_versions(
     taken = {version.table_version for version in versions}
     inferred: dict[Any, Version] = {}
     for version in sorted(missing, key=lambda one: one.place):
-        if version.named_by not in (*places, None):
+        if version.named_by == TOPIC and not by_topic:
             version = from_names("", UNNAMED, version.names, version.external).at_place_of(version)
         if version.identity in inferred:
             continue
@@ -253,7 +224,7 @@ def _of_registry(version: Version, text: str | None, names: set[MessageTable]) -
     (name,) = names if len(names) == 1 else (UNNAMED,)
     if found.table_name is None and name.table is not None:
         found.schema_name, found.table_name = name.schema, name.table
-        found.lineage["table named by"] = name.place
+        found.lineage["table named by"] = name.named_by or ""
     return found
 
 
@@ -268,8 +239,9 @@ def _described(version: Version) -> Version | None:
 
 # --- plan -------------------------------------------------------------------------------------------------------------
 
-_VOTING: Final = 4096  # messages that are examined for the byte order of their masks
-_VOTING_OF_EACH: Final = 256  # of each part, at least
+_EXAMINED: Final = 4096  # messages that are examined for the byte order of their masks
+_EXAMINED_OF_EACH: Final = 256  # of each part, at least
+_ASSUMED: Final = "the order of the JSON text, most significant byte first, is assumed"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -295,12 +267,13 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
     if given is not None:  # a record without a frame may begin with a zero, too
         ids = [number for number in ids if number in texts]
         whole.versions = {key: one for key, one in whole.versions.items() if key[0] != _REGISTRY or key[1] in texts}
-    places, detected = usable_places(whole, options.given.get("table_from"))
+    doubt = doubt_of_topics(whole.of(_NAMES, _MISSING).values())
+    plan.detected += [detected_row("table", "none", doubt, False)] if doubt else []
     is_printed = any(one.settings.get("encoding") == AVRO_JSON for one in plan.containers)
-    plan.settings = replace(plan.settings, places=places, is_printed_avro=is_printed)
+    plan.settings = replace(plan.settings, by_topic=not doubt, is_printed_avro=is_printed)
     schemas = [Version("", None, None, [], "record", one.schema) for one in plan.containers if one.schema is not None]
     schemas += [] if given is None else [Version("", None, None, [], "side file", given)]
-    plan.versions = find_versions(whole, outside, texts, schemas, places)
+    plan.versions = find_versions(whole, outside, texts, schemas, not doubt)
     plan.notes += [
         problem_row(Problem.SCHEMA_TEXT, one.problem, table=one.full_name) for one in plan.versions if one.problem
     ]
@@ -311,28 +284,32 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
         "table_versions": len(plan.versions),
         "unresolved_schemas": len(unresolved) + len(set(ids) - set(texts)),
     }
-    plan.detected += [*detected, *_detected_rows(whole, plan.versions, unresolved, ids, texts)]
+    plan.detected += _detected_rows(whole, plan.versions, unresolved, ids, texts)
     if "mask_order" in options.given:
         plan.detected.append(detected_row("mask_order", plan.settings.mask_order, "given as an option", True))
     elif whole.has_avro or is_printed or any(one.schema for one in plan.containers):
-        most = max(_VOTING_OF_EACH, _VOTING // max(1, sum(map(len, plan.splits))))
-        votes = [vote for some in each(_votes, (plan.to_text(), most)) for vote in some]
-        order, row = mask_order_row(votes)
+        most = max(_EXAMINED_OF_EACH, _EXAMINED // max(1, sum(map(len, plan.splits))))
+        evidence = sum(each(_examine, (plan.to_text(), most)), MaskEvidence())
+        is_little, why = evidence.order_evidence("little", 0)
+        if not is_little:
+            is_big, why = evidence.order_evidence("big", 0)
+            why = why if is_big else f"no mask of an Avro message shows it; {_ASSUMED}"
+        order = "little" if is_little else "big"
         plan.settings = replace(plan.settings, mask_order=order)
-        plan.detected.append(row)
+        plan.detected.append(detected_row("mask_order", order, why, False))
 
 
-def _votes(batches: Batches, container: Container | None, given: tuple[str, int]) -> list[Any]:
+def _examine(batches: Batches, container: Container | None, given: tuple[str, int]) -> MaskEvidence:
     """The evidence about the byte order of masks in the first messages of a part, at least so many."""
     plan, most = Plan.from_text(given[0]), given[1]
-    versions, votes, schema = plan.lookup(), [], None if container is None else container.schema
+    versions, found, schema = plan.lookup(), MaskEvidence(), None if container is None else container.schema
     for messages, _ in batches:
         decoded = decode(messages.head(most), plan.settings, versions, True, schema)
-        votes.append(votes_of(decoded, plan.settings.is_printed_avro))
+        found += evidence_of(decoded, plan.settings.is_printed_avro)
         most -= len(messages)
         if most <= 0:
             break
-    return votes
+    return found
 
 
 def _outside(paths: str, settings: MessageSettings) -> dict[Any, Version]:
@@ -347,22 +324,19 @@ def _outside(paths: str, settings: MessageSettings) -> dict[Any, Version]:
     if paths and not found:
         raise OptionError("option metadata: no metadata message was found there", path=paths.split("\n", maxsplit=1)[0])
     for version in found.values():
-        version.at((-1, -1, -1)).origin = "side file"
+        version.at(-1, -1, -1).origin = "side file"
     return found
 
 
 def _detected_rows(
     whole: FirstPass, versions: Sequence[Version], unresolved: set[str], ids: Sequence[int], texts: Mapping[int, str]
 ) -> list[dict[str, Any]]:
-    """Where the names of tables were found that no metadata gives, and where the versions are from."""
-    named: dict[tuple[str, str], dict[str, Any]] = {}
-    for version in versions:
-        place = version.named_by
-        if place and version.full_name:
-            evidence = f"table version {version.table_version}: the name is in the {_SPELLED.get(place, place)}"
-            row = detected_row("table_from", place, evidence, False, version.full_name)
-            named.setdefault((version.full_name, place), row)
-    rows = list(named.values())
+    """The names of tables that no metadata gives, and where the versions are from."""
+    named = {(one.full_name, one.named_by) for one in versions if one.named_by}
+    rows = [
+        detected_row("table", name, NAMED_BY[by], by == OPTION, name)
+        for name, by in sorted((name or "", by) for name, by in named)
+    ]
     if whole.schema_ids:
         known = len(whole.schema_ids) - len(unresolved)
         evidence = f"{known} of {len(whole.schema_ids)} schema ids that data messages name have their metadata message"

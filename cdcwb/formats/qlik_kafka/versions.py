@@ -9,37 +9,41 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.columns import TableColumn, described_column, text_of
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.json_values import as_text
-from cdcwb.formats.messages.format import TableColumn, TableVersion
+from cdcwb.formats.messages.format import TableVersion
 
 __all__ = [
-    "COLUMNS_OF_NAMES", "PLACES", "UNNAMED", "MessageSettings", "MessageTable", "Place", "Version", "VersionLookup",
-    "from_avro", "from_metadata", "from_names", "name_in", "name_of", "split_name",
+    "NAMED_BY", "OPTION", "TOPIC", "UNNAMED", "MessageSettings", "MessageTable", "Version", "VersionLookup",
+    "from_avro", "from_metadata", "from_names", "table_of",
 ]  # fmt: skip
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
-PLACES: Final = ("message", "headers", "record_headers", "column", "topic", "key", "none")
-"""Where the name of a table may be, in the order in which the places are asked (§10.2)."""
-
-_TABLE_COLUMNS: Final = ("__table", "tableName", "table_name", "__table_name")
-_SCHEMA_COLUMNS: Final = ("__schema", "__database", "schemaName", "schema_name", "__owner")
-COLUMNS_OF_NAMES: Final = frozenset({*_TABLE_COLUMNS, *_SCHEMA_COLUMNS})
-"""Columns of a row that may name its table."""
+MESSAGE: Final = "message"
+TOPIC: Final = "topic"
+OPTION: Final = "option"
+NAMED_BY: Final = {
+    MESSAGE: "schema and table in the message or its headers",
+    TOPIC: "the topic of the message",
+    OPTION: "given as an option",
+    "namespace": "the namespace of its Avro schema",
+}
+"""What gives the name of a table without metadata (§10.2)."""
 
 _NAME: Final = re.compile(r"[^\W\d][\w$#-]*(\.[^\W\d][\w$#-]*)*")
 _NAMESPACE: Final = "com.attunity.queue.msg."
 
 
 class MessageTable(NamedTuple):
-    """A table by its names, and where these were found (one of :data:`PLACES`, or ``namespace``)."""
+    """A table by its names, and what gives them (one of :data:`NAMED_BY`)."""
 
     schema: str | None
     table: str | None
-    place: str
+    named_by: str | None = None
 
     @property
     def label(self) -> str:
@@ -49,44 +53,41 @@ class MessageTable(NamedTuple):
         return self.table if self.schema is None else f"{self.schema}.{self.table}"
 
 
-UNNAMED: Final = MessageTable(None, None, "none")
+UNNAMED: Final = MessageTable(None, None)
 
 
-def name_of(found: Mapping[str, tuple[Any, Any]], places: Sequence[str]) -> MessageTable:
-    """The name of a message's table from the first of the ``places`` that has one. ``found``: schema and table by
-    place; of ``topic`` and ``key`` the table is the text to be split. A key without a schema counts only if no other
-    place is asked, because it is usually the key of a row."""
-    for place in places:
-        schema, table = found.get(place, (None, None))
-        if place in ("topic", "key"):
-            schema, table = split_name(table and table.strip('"'))
-            if place == "key" and schema is None and len(places) > 1:
-                continue
-        if isinstance(table, str) and table:
-            return MessageTable(_text(schema), table, place)
-    return UNNAMED
+@dataclass(frozen=True, slots=True)
+class MessageSettings:
+    """What was given or detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the table of
+    messages that nothing else names, whether topics name tables, the Avro schema of values that name none, and whether
+    messages in JSON were printed from Avro."""
 
-
-def name_in(row: Mapping[str, str | None]) -> tuple[str | None, str | None]:
-    """Schema and table that columns of a row name."""
-    schema, table = (next(filter(None, map(row.get, names)), None) for names in (_SCHEMA_COLUMNS, _TABLE_COLUMNS))
-    return schema, table
+    mask_order: str = "big"
+    table: str | None = None
+    by_topic: bool = True
+    avro_schema: str | None = None
+    is_printed_avro: bool = False
 
 
 @lru_cache(maxsize=4096)
-def split_name(name: str | None) -> tuple[str | None, str | None]:
-    """Schema and table from ``schema.table``, the last two of several parts; None of a text that is not a name."""
-    if name is None or not _NAME.fullmatch(name):
-        return None, None
+def table_of(schema: str | None, table: str | None, topic: str | None, settings: MessageSettings) -> MessageTable:
+    """The table of a message without metadata: that of the option, else that which the message itself names, else that
+    of its topic ``schema.table``, the last two of several parts."""
+    if settings.table is not None:
+        return _split(settings.table, OPTION)
+    if table:
+        return MessageTable(schema or None, table, MESSAGE)
+    if settings.by_topic and topic is not None and _NAME.fullmatch(topic):
+        return _split(topic, TOPIC)
+    return UNNAMED
+
+
+def _split(name: str, named_by: str) -> MessageTable:
     schema, _, table = name.rpartition(".")
-    return schema.rpartition(".")[2] or None, table
+    return MessageTable(schema.rpartition(".")[2] or None, table, named_by)
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
-
-
-Place = tuple[int, int, int]
-"""File index, offset and length of a record."""
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ class Version(TableVersion):
     external: str | None = None
     problem: str | None = None  # why ``text`` cannot be used
 
-    def at(self, place: Place) -> Version:
-        """The same version, first seen at a place."""
-        self.file_index, self.offset, self.length = place
+    def at(self, file_index: int, offset: int, length: int) -> Version:
+        """The same version, first seen in a record."""
+        self.file_index, self.offset, self.length = file_index, offset, length
         return self
 
     def at_place_of(self, other: Version) -> Version:
         """The same version, first seen where the other was."""
-        return self.at((other.file_index, other.offset, other.length))
+        return self.at(other.file_index, other.offset, other.length)
 
     @property
     def names(self) -> list[str]:
@@ -120,7 +121,7 @@ class Version(TableVersion):
 
     @property
     def named_by(self) -> str | None:
-        """The place of the table's name if no metadata gives it."""
+        """What gives the table's name if no metadata does."""
         return self.lineage.get("table named by")
 
     @property
@@ -158,7 +159,7 @@ _MOST_ORDINAL: Final = 1 << 13  # twice what the widest databases have
 
 def from_metadata(message: Mapping[str, Any]) -> Version:
     """The version that a metadata message describes (§3). Raises ValueError with the expectation and what was found."""
-    schema_id = _text(message.get("schemaId"))
+    schema_id = text_of(message.get("schemaId"))
     if schema_id is None:
         raise ValueError("the metadata message has no schemaId")
     lineage = message.get("lineage")
@@ -173,42 +174,23 @@ def from_metadata(message: Mapping[str, Any]) -> Version:
         raise ValueError(f"metadata message {schema_id}: two columns have one ordinal")
     return Version(
         table_version=schema_id,
-        schema_name=_text(lineage.get("schema")),
-        table_name=_text(lineage.get("table")),
+        schema_name=text_of(lineage.get("schema")),
+        table_name=text_of(lineage.get("table")),
         columns=columns,
         origin="record",
-        text=_text(message.get("dataSchema")),
+        text=text_of(message.get("dataSchema")),
         lineage={name: text for name, value in lineage.items() if (text := as_text(value)) is not None},
         schema_id=schema_id,
     )
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _column(name: str, facts: Any) -> TableColumn:
     if not isinstance(facts, Mapping):
         raise ValueError(f"column {name}: expected its properties, found {facts!r:.60}")
-    ordinal, kind, nullable = facts.get("ordinal"), _text(facts.get("type")), facts.get("nullable")
+    ordinal = facts.get("ordinal")
     if type(ordinal) is not int or not 0 < ordinal < _MOST_ORDINAL:
         raise ValueError(f"column {name}: expected an ordinal from 1 on, found {ordinal!r:.60}")
-    return TableColumn(
-        ordinal,
-        name,
-        kind,
-        _number(facts.get("length")),
-        _number(facts.get("precision")),
-        _number(facts.get("scale"), zero=kind == "NUMERIC"),
-        _number(facts.get("primaryKeyPosition")),
-        nullable if isinstance(nullable, bool) else None,
-    )
-
-
-def _number(value: Any, zero: bool = False) -> int | None:
-    """A number of metadata; 0 means "does not apply", except for a scale."""
-    is_number = type(value) is int and -(1 << 31) <= value < 1 << 31 and (value or zero)
-    return value if is_number else None
+    return described_column(ordinal, name, facts, "primaryKeyPosition")
 
 
 def from_avro(text: str, table_version: str, origin: str) -> Version:
@@ -239,7 +221,7 @@ def from_avro(text: str, table_version: str, origin: str) -> Version:
 def from_names(table_version: str, table: MessageTable, names: Iterable[str], external: str | None) -> Version:
     """The version that the keys of a data message give: their order gives the ordinals, nothing gives types (§7.7)."""
     columns = [TableColumn(at, name) for at, name in enumerate(names, 1)]
-    lineage = {} if table.table is None else {"table named by": table.place}
+    lineage = {} if table.named_by is None else {"table named by": table.named_by}
     return Version(
         table_version,
         table.schema,
@@ -254,18 +236,6 @@ def from_names(table_version: str, table: MessageTable, names: Iterable[str], ex
 
 
 # --- lookup -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MessageSettings:
-    """What was detected about a capture: the byte order of masks in Avro (``big`` or ``little``), the places where the
-    name of a table may be, the Avro schema of values that name none, and whether messages in JSON were printed from
-    Avro."""
-
-    mask_order: str = "big"
-    places: tuple[str, ...] = PLACES
-    avro_schema: str | None = None
-    is_printed_avro: bool = False
 
 
 @dataclass

@@ -1,0 +1,87 @@
+"""Columns of tables, as metadata describes them, and the Arrow types of Replicate's types (docs/formats/qlik-kafka.md
+§3.2, §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from cdcwb.formats.text_values import MOST_DIGITS
+
+__all__ = ["TableColumn", "described_column", "replicate_type", "text_of"]
+
+
+class TableColumn(NamedTuple):
+    """One column, as :data:`cdcwb.model.COLUMN` has it; ``key_position`` None: not in the key, or not given."""
+
+    ordinal: int
+    name: str
+    type: str | None = None
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    key_position: int | None = None
+    nullable: bool | None = None
+
+
+_DECIMALS: Final = ("NUMERIC", "DECIMAL")
+
+
+def described_column(ordinal: int, name: str, facts: Mapping[str, Any], key: str) -> TableColumn:
+    """A column from Replicate's description in JSON; ``key``: the property with its position in the key. 0 means not
+    applicable, except as the scale of a decimal."""
+
+    def number(name: str, zero: bool = False) -> int | None:
+        value = facts.get(name)
+        is_number = type(value) is int and -(1 << 31) <= value < 1 << 31
+        return value if is_number and (value or zero) else None
+
+    kind, nullable = text_of(facts.get("type")), facts.get("nullable")
+    return TableColumn(
+        ordinal,
+        name,
+        kind,
+        number("length"),
+        number("precision"),
+        number("scale", zero=(kind or "").upper() in _DECIMALS),
+        number(key),
+        nullable if isinstance(nullable, bool) else None,
+    )
+
+
+def text_of(value: Any) -> str | None:
+    """A non-empty text; None for other values."""
+    return value if isinstance(value, str) and value else None
+
+
+_TYPES: Final = {
+    "INT1": pa.int8(),
+    "INT2": pa.int16(),
+    "INT4": pa.int32(),
+    "INT8": pa.int64(),
+    "UINT1": pa.int16(),
+    "UINT2": pa.int32(),
+    "UINT4": pa.int64(),
+    "UINT8": pa.decimal128(20, 0),
+    "REAL4": pa.float32(),
+    "REAL8": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "DATETIME": pa.timestamp("us"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "BYTES": pa.binary(),
+    "BLOB": pa.binary(),
+}
+"""Arrow types of Replicate's types; all others are text. Unsigned ones have the next wider type, as Spark does. Times
+have no zone, as the source has none."""
+
+
+def replicate_type(column: TableColumn) -> pa.DataType:
+    """The Arrow type of a column by Replicate's name of its type; text if that is unknown or exceeds Spark's types."""
+    name = (column.type or "").strip().upper()
+    whole, fraction = column.precision or 0, column.scale or 0
+    if name in _DECIMALS and 0 < whole <= MOST_DIGITS and 0 <= fraction <= whole:
+        return pa.decimal128(whole, fraction)
+    return _TYPES.get(name, pa.string())
