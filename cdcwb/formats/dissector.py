@@ -9,10 +9,10 @@ import pickle
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar, overload, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import pyarrow as pa
 
@@ -42,6 +42,7 @@ __all__ = [
     "Run",
     "RunRows",
     "TableRequest",
+    "TextPart",
     "Wanted",
     "described_by",
     "detected_row",
@@ -50,6 +51,7 @@ __all__ = [
     "problem_row",
     "run_here",
     "side_files",
+    "with_parts",
 ]
 
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -103,6 +105,42 @@ class Field:
             if found is not None:
                 return found
         return self
+
+
+class TextPart(NamedTuple):
+    """Characters of a text; each part follows the preceding one. The bits of a mask have none."""
+
+    name: str
+    text: str
+    value: str | None
+    meaning: str = ""
+    quiet: bool = False
+    problem: str | None = None
+
+
+def with_parts(field: Field, parts: Sequence[TextPart]) -> Field:
+    """A field with the parts of its text: at the bytes that spell the text, otherwise after all bytes, without any."""
+    text = "".join(part.text for part in parts).encode()
+    begin = field.raw.rfind(text) if text else -1
+    children: list[Field] = []
+    at = 0
+
+    def add(length: int, name: str, value: str | None, meaning: str, problem: str | None, quiet: bool) -> None:
+        nonlocal at
+        raw = field.raw[at : at + length]
+        children.append(Field(name, field.offset + at, len(raw), raw, value, meaning, (), problem, quiet))
+        at += len(raw)
+
+    if begin < 0 and parts and field.raw:
+        add(len(field.raw), "text", field.value, "as written", None, quiet=False)
+    elif parts and begin > 0:
+        add(begin, "opening", None, "precedes the text", None, quiet=True)
+    for part in parts:
+        length = 0 if begin < 0 else len(part.text.encode())
+        add(length, part.name, part.value, part.meaning, part.problem, part.quiet)
+    if parts and at < field.length:
+        add(field.length - at, "closing", None, "follows the text", None, quiet=True)
+    return replace(field, children=tuple(children))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -56,9 +56,11 @@ from cdcwb.formats.dissector import (
     Run,
     RunRows,
     TableRequest,
+    TextPart,
     Wanted,
     detected_row,
     problem_row,
+    with_parts,
 )  # fmt: skip
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import Halved
@@ -82,7 +84,6 @@ from cdcwb.words import visible
 
 __all__ = [
     "SPLIT_SIZE",
-    "CellPart",
     "Options",
     "Plan",
     "RowBatch",
@@ -764,43 +765,12 @@ class TableRows(RowFormat):
 # --- field trees ------------------------------------------------------------------------------------------------------
 
 
-class CellPart(NamedTuple):
-    """Characters of a text; each part follows the preceding one. The bits of a mask have none."""
-
-    name: str
-    text: str
-    value: str | None
-    meaning: str = ""
-    quiet: bool = False
-    problem: str | None = None
-
-
 def cell_field(
-    record: bytes, cell: Cell, meaning: str, parts: Sequence[CellPart] = (), problem: str | None = None
+    record: bytes, cell: Cell, meaning: str, parts: Sequence[TextPart] = (), problem: str | None = None
 ) -> Field:
-    """One field of a row with its bytes, and the ``parts`` of its text: at their bytes if these spell the text,
-    otherwise after them, without bytes."""
-
-    def field(start: int, stop: int, part: CellPart) -> Field:
-        raw = record[start:stop]
-        return Field(part.name, start, len(raw), raw, part.value, part.meaning, (), part.problem, part.quiet)
-
-    children: list[Field] = []
-    text = "".join(part.text for part in parts).encode()
-    begin = record.find(text, cell.inner, cell.end) if text else -1
-    at = cell.stop if begin < 0 else begin
-    if begin < 0 and parts and cell.stop > cell.start:
-        children.append(field(cell.start, cell.stop, CellPart("text", "", cell.text, "as written")))
-    elif parts and at > cell.start:
-        children.append(field(cell.start, at, CellPart("opening", "", None, "precedes the text", quiet=True)))
-    for part in parts:
-        stop = at if begin < 0 else at + len(part.text.encode())
-        children.append(field(at, stop, part))
-        at = stop
-    if parts and at < cell.stop:
-        children.append(field(at, cell.stop, CellPart("closing", "", None, "follows the text", quiet=True)))
+    """One field of a row with its bytes, and the parts of its text."""
     raw = record[cell.start : cell.stop]
-    return Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, tuple(children), problem)
+    return with_parts(Field(cell.name, cell.start, len(raw), raw, cell.text, meaning, (), problem), parts)
 
 
 def problem_of(event: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:

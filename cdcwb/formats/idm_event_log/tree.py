@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdcwb.formats.containers.rows import Cell
-from cdcwb.formats.dissector import Field
+from cdcwb.formats.dissector import Field, TextPart
 from cdcwb.formats.idm_event_log.decode import TableKeyError, parse, parts
 from cdcwb.formats.idm_event_log.events import WRITTEN, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES, STATUSES, TITLES, EventType
-from cdcwb.formats.table_rows import CellPart, cell_field, problem_of
+from cdcwb.formats.table_rows import cell_field, problem_of
 from cdcwb.words import moment, visible
 
 __all__ = ["dissect"]
@@ -87,35 +87,35 @@ def _meaning(
 # --- what is inside a column ------------------------------------------------------------------------------------------
 
 
-def _parts_of_key(text: str) -> list[CellPart]:
-    found: list[CellPart] = []
-    plus = CellPart("+", "+", None, "", quiet=True)
+def _parts_of_key(text: str) -> list[TextPart]:
+    found: list[TextPart] = []
+    plus = TextPart("+", "+", None, "", quiet=True)
     pairs, error = parts(text)
     for number, (name, value) in enumerate(pairs, start=1):
         if found:
             found.append(plus)
         ((_, plain),) = parse(f"{name}={value}")
         found += [
-            CellPart("column", name, name, f"column {number} of the key"),
-            CellPart("=", "=", None, "", quiet=True),
-            CellPart("value", value, plain, "in quotes; escapes are decoded" if value.startswith('"') else ""),
+            TextPart("column", name, name, f"column {number} of the key"),
+            TextPart("=", "=", None, "", quiet=True),
+            TextPart("value", value, plain, "in quotes; escapes are decoded" if value.startswith('"') else ""),
         ]
     if error is not None:
         if found:
             found.append(plus)
         at = sum(len(piece.text) for piece in found)
         good, rest = text[at : error.position], text[error.position :]
-        found += [CellPart("so far", good, good, "by the grammar")] if good else []
-        found.append(CellPart("error", rest, rest, str(error), problem="table_key"))
+        found += [TextPart("so far", good, good, "by the grammar")] if good else []
+        found.append(TextPart("error", rest, rest, str(error), problem="table_key"))
     return found
 
 
-def _parts_of_name(text: str) -> list[CellPart]:
+def _parts_of_name(text: str) -> list[TextPart]:
     schema, table = split_name(text, None)
     if schema is None or table is None:
         return []
     return [
-        CellPart("schema", schema, schema, "the schema or owner"),
-        CellPart(".", ".", None, "", quiet=True),
-        CellPart("table", table, table, "the table or view"),
+        TextPart("schema", schema, schema, "the schema or owner"),
+        TextPart(".", ".", None, "", quiet=True),
+        TextPart("table", table, table, "the table or view"),
     ]

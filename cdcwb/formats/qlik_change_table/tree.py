@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cdcwb.formats import bitmask
 from cdcwb.formats.containers.rows import Cell
-from cdcwb.formats.dissector import Field
+from cdcwb.formats.dissector import Field, TextPart
 from cdcwb.formats.moments import moment as time_of
 from cdcwb.formats.moments import sequence_times
 from cdcwb.formats.qlik_change_table.decode import partition_span
@@ -24,7 +24,7 @@ from cdcwb.formats.qlik_change_table.layout import (
     known_columns,
 )
 from cdcwb.formats.qlik_change_table.masks import MaskSettings
-from cdcwb.formats.table_rows import CellPart, TableFile, cell_field, problem_of
+from cdcwb.formats.table_rows import TableFile, cell_field, problem_of
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural
 
@@ -53,7 +53,7 @@ def row_meaning(entry: TableFile, event: Mapping[str, Any]) -> str:
 def field_of(entry: TableFile, record: bytes, cell: Cell, event: Mapping[str, Any]) -> Field:
     """One field of a row with its meaning and parts."""
     problem: str | None = str(Problem.CHARSET) if cell.garbled else None
-    parts: list[CellPart] = []
+    parts: list[TextPart] = []
     prefix = entry.options.get("prefix")
     if entry.options["role"] == CONTROL:
         meaning = "NULL" if cell.text is None else "a column of the control table"
@@ -76,7 +76,7 @@ def field_of(entry: TableFile, record: bytes, cell: Cell, event: Mapping[str, An
     return cell_field(record, cell, meaning, parts, problem)
 
 
-def _header(name: str, text: str, entry: TableFile) -> tuple[str, list[CellPart]]:
+def _header(name: str, text: str, entry: TableFile) -> tuple[str, list[TextPart]]:
     """The meaning of a value of a header column, and its parts."""
     if name == "change_mask":
         return _mask(text, entry)
@@ -87,8 +87,8 @@ def _header(name: str, text: str, entry: TableFile) -> tuple[str, list[CellPart]
         shown, number = f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 10_000:02d}", text[16:].lstrip("0") or "0"
         said = "UTC on the Replicate server, usually of the commit, in hundredths of a second"
         return f"{shown} and number {number}", [
-            CellPart("time", text[:16], shown, said),
-            CellPart("number", text[16:], number, "one counter for the task; a before image has that of its update"),
+            TextPart("time", text[:16], shown, said),
+            TextPart("number", text[16:], number, "one counter for the task; a before image has that of its update"),
         ]
     if name == "timestamp" and (time := time_of(text)) is not None:
         is_unknown = (time.year, time.month, time.day) == (1970, 1, 1)
@@ -96,14 +96,14 @@ def _header(name: str, text: str, entry: TableFile) -> tuple[str, list[CellPart]
     if name == "partition_name" and (span := partition_span(text)) is not None:
         begin, end = (f"{edge:%Y-%m-%dT%H:%M:%S}" for edge in span)
         return f"{begin} to {end}", [
-            CellPart("begin", text[:15], begin, "included"),
-            CellPart("separator", text[15], "_"),
-            CellPart("end", text[16:], end, "not included"),
+            TextPart("begin", text[:15], begin, "included"),
+            TextPart("separator", text[15], "_"),
+            TextPart("end", text[16:], end, "not included"),
         ]
     return "", []
 
 
-def _mask(text: str, entry: TableFile) -> tuple[str, list[CellPart]]:
+def _mask(text: str, entry: TableFile) -> tuple[str, list[TextPart]]:
     """The columns of a mask, its digits, and its bits."""
     settings = MaskSettings.of(entry.options)
     data = None if settings is None else bitmask.parse(pa.array([text], pa.string()), settings.spelling)[0][0].as_py()
@@ -111,13 +111,13 @@ def _mask(text: str, entry: TableFile) -> tuple[str, list[CellPart]]:
         return "expected hexadecimal digits or base64", []
     order = "a number: its last byte has bits 0 to 7" if settings.order == "big" else "byte 0 has bits 0 to 7"
     mask = int.from_bytes(data, "big" if settings.order == "big" else "little")
-    digits = CellPart("digits", text, text, f"{plural(len(data), 'byte')}; {order}")
+    digits = TextPart("digits", text, text, f"{plural(len(data), 'byte')}; {order}")
     found = [name for at, name in enumerate(entry.columns) if mask >> (settings.offset + at) & 1]
     named = found[:_NAMED] + ([f"{len(found) - _NAMED} more"] if len(found) > _NAMED else [])
     return joined(named) or "none", [digits, *_bits(mask, settings.offset, entry)]
 
 
-def _bits(mask: int, offset: int, entry: TableFile) -> Iterator[CellPart]:
+def _bits(mask: int, offset: int, entry: TableFile) -> Iterator[TextPart]:
     """The bits of a mask, named by their columns, bit 0 first, and bits that are set after the last column."""
     header = header_columns(entry.probe.columns, entry.options.get("prefix"))
     names = [*(header + [f"header column {bit + 1}" for bit in range(len(header), offset)])[:offset], *entry.columns]
@@ -126,7 +126,7 @@ def _bits(mask: int, offset: int, entry: TableFile) -> Iterator[CellPart]:
         what = "a header column, which never changes" if bit < offset else f"column {bit - offset + 1} of the table"
         problem = str(Problem.MASK) if is_set and bit < offset else None
         value = "changed" if is_set else "not changed"
-        yield CellPart(name, "", value, f"bit {bit}, ordinal {bit + 1}: {what}", problem=problem)
+        yield TextPart(name, "", value, f"bit {bit}, ordinal {bit + 1}: {what}", problem=problem)
     if mask >> len(names):
         last, problem = f"bits up to {mask.bit_length() - 1}", str(Problem.MASK)
-        yield CellPart("beyond the columns", "", last, f"expected bits below {len(names)}", problem=problem)
+        yield TextPart("beyond the columns", "", last, f"expected bits below {len(names)}", problem=problem)

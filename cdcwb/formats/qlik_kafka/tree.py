@@ -17,7 +17,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.messages import Messages
-from cdcwb.formats.dissector import Field
+from cdcwb.formats.dissector import Field, TextPart, with_parts
 from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import as_text, parse_json
 from cdcwb.formats.qlik_kafka import layout
@@ -34,6 +34,7 @@ _INDEX: Final = "union index"
 _WORDS: Final = {"changeMask": ("changed", "not changed"), "columnMask": ("captured", "not captured")}
 _PLURALS: Final = {"changeMask": "columns that changed", "columnMask": "columns that were captured"}
 _NAMED: Final = 6
+_DIGITS: Final = "a hexadecimal number, most significant digit first: the last digit has bits 0 to 3"
 _INSIDE: Final = {"lineage": "metadata", "tableStructure": "metadata", "tableColumns": "columns"}
 
 
@@ -208,35 +209,26 @@ class _QlikMeanings:
         )
 
     def _parts(self, field: Field) -> tuple[Field, ...]:
-        """The parts of a header: time and number of a change sequence, the bits of a mask."""
-        text, is_mask = field.value or "", field.name in self.bits
-        is_sequence = field.name == "changeSequence" and text == self.position
-        if is_mask and not self.is_json:
-            return (*field.children, *self._bits(field.name, field.offset + field.length))
-        if not text or not (is_sequence or is_mask):
+        """The parts of a header: time and number of a change sequence, the digits and bits of a mask."""
+        text, holder = field.value or "", field
+        if field.name in self.bits:
+            parts = [*([TextPart("digits", text, text, _DIGITS)] if self.is_json else ()), *self._bits(field.name)]
+        elif field.name == "changeSequence" and text and text == self.position:
+            parts = _sequence(text)
+        else:
             return field.children
-        holder = field if self.is_json else field.children[-1]
-        begin = holder.raw.rfind(text.encode())
-        if begin < 0:
-            return field.children
-        at, end = holder.offset + begin, holder.offset + begin + len(text)
-        raw = holder.raw[begin : begin + len(text)]
-        parts = _sequence(text, raw, at) if is_sequence else self._digits(field.name, text, raw, at)
-        if not self.is_json:
-            return (*field.children[:-1], *parts)
-        before, after = holder.raw[:begin], holder.raw[begin + len(text) :]
-        opening = Field("opening", holder.offset, begin, before, None, "name and opening quote", quiet=True)
-        closing = Field("closing", end, len(after), after, None, "closing quote", quiet=True)
-        return (opening, *parts, closing)
+        if self.is_json:
+            return with_parts(field, parts).children
+        if field.name == "changeSequence":
+            *first, holder = field.children
+            return (*first, *with_parts(holder, parts).children)
+        end = field.offset + field.length
+        return (*field.children, *with_parts(Field("bits", end, 0, b""), parts).children)
 
-    def _digits(self, name: str, text: str, raw: bytes, at: int) -> list[Field]:
-        said = "a hexadecimal number, most significant digit first: the last digit has bits 0 to 3"
-        return [Field("digits", at, len(raw), raw, text, said), *self._bits(name, at + len(raw))]
-
-    def _bits(self, name: str, at: int) -> list[Field]:
+    def _bits(self, name: str) -> list[TextPart]:
         """The bits of a mask, each named by its column, bit 0 first. A bit has no byte of its own."""
         return [
-            Field(column or f"bit {bit}", at, 0, b"", _WORDS[name][not is_set], f"bit {bit}, ordinal {bit + 1}")
+            TextPart(column or f"bit {bit}", "", _WORDS[name][not is_set], f"bit {bit}, ordinal {bit + 1}")
             for bit, (column, is_set) in enumerate(zip(self.columns, self.bits[name], strict=True))
         ]
 
@@ -320,13 +312,13 @@ def _by_field(problems: Sequence[Mapping[str, str]], record_type: str) -> dict[s
     return found
 
 
-def _sequence(text: str, raw: bytes, at: int) -> list[Field]:
+def _sequence(text: str) -> list[TextPart]:
     """Time and number of a change sequence (§5.1)."""
     shown = f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[8:10]}:{text[10:12]}:{text[12:14]}.{text[14:16]}Z"
     said = "UTC of the Replicate server, in hundredths of a second; usually that of the commit"
     return [
-        Field("time", at, 16, raw[:16], shown, said),
-        Field("number", at + 16, 19, raw[16:], text[16:], f"change {int(text[16:])} of the task"),
+        TextPart("time", text[:16], shown, said),
+        TextPart("number", text[16:], text[16:], f"change {int(text[16:])} of the task"),
     ]
 
 
