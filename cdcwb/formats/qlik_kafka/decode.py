@@ -141,10 +141,13 @@ class BatchTexts:
             return self.take_spans(numbers - _SPANS)
         if len(self._columns) > 1:
             self._columns = [pa.concat_arrays(self._columns)]
-        texts = self._columns[0].take(pa.array(np.where(are_spans, 0, numbers)))
-        if self.take_spans is not None and are_spans.any():
-            texts = pc.replace_with_mask(texts, pa.array(are_spans), self.take_spans(numbers[are_spans] - _SPANS))
-        return texts
+        if self.take_spans is None or not are_spans.any():
+            return self._columns[0].take(pa.array(numbers))
+        spans, others = np.flatnonzero(are_spans), np.flatnonzero(~are_spans)
+        both = [self.take_spans(numbers[spans] - _SPANS), self._columns[0].take(pa.array(numbers[others]))]
+        order = np.empty(len(numbers), dtype=np.int64)
+        order[np.concatenate([spans, others])] = np.arange(len(numbers))
+        return pa.concat_arrays(both).take(pa.array(order))
 
 
 class DecodedMessages:
