@@ -22,8 +22,8 @@ SAMPLE = rows(30)
     [
         ({"colums": "x"}, "Did you mean 'columns'?"),
         ({"columns": {"record": "ID"}}, "unknown option 'record' for columns"),
-        ({"columns": "record_id=ID,table_key=ID"}, "'ID' is given for two columns"),
-        ({"columns": "status,status"}, "'status' is given for two columns"),
+        ({"columns": "record_id=ID,table_key=ID"}, "found 'ID' for two columns"),
+        ({"columns": "status,status"}, "is neither a=x,b=y nor a JSON file"),
         ({"columns": "record_id=ID", "sort_column_names_by": "byte"}, "only one of them"),
         ({"sort_column_names_by": "bytes"}, "expected one of none, byte, ignore_case"),
         ({"charset": "utf-16"}, "save as utf-8"),

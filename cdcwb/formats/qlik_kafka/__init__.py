@@ -15,10 +15,11 @@ from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
+from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.messages.format import MessageFormat, Options
-from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of, scan_groups
+from cdcwb.formats.qlik_kafka.decode import by_registry_id, forms_of
 from cdcwb.formats.qlik_kafka.events import FORMAT, events_of
-from cdcwb.formats.qlik_kafka.layout import WireForm
+from cdcwb.formats.qlik_kafka.layout import WireForm, json_form
 from cdcwb.formats.qlik_kafka.plan import Plan, complete
 from cdcwb.formats.qlik_kafka.tree import dissect
 from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
@@ -95,11 +96,10 @@ class QlikKafka(MessageFormat):
         examined = int(np.count_nonzero((forms != WireForm.NOTHING) & (forms != WireForm.TOMBSTONE)))
         if schema is not None and all(f'"{name}"' in schema for name in ("headers", "changeSequence")):
             return examined, examined, True
-        json = np.flatnonzero(forms == WireForm.JSON)
-        found = scan_groups(messages, json, np.array([], np.int64), MessageSettings())
-        cut = [number for number, code, _ in found.bad if code == Problem.TRUNCATED]
-        sure = int(np.count_nonzero(forms == WireForm.ENVELOPE)) + int(np.count_nonzero(found.group >= 0))
-        sure += sum(b'"atMSG"' in messages.value[number].as_py()[:64] for number in cut)
+        sure = int(np.count_nonzero(forms == WireForm.ENVELOPE))
+        sure += sum(
+            _is_qliks(messages.value[number].as_py()) for number in np.flatnonzero(forms == WireForm.JSON).tolist()
+        )
         framed = int(np.count_nonzero(forms == WireForm.CONFLUENT))
         if 2 * framed > examined:
             ids = [number for number, _ in by_registry_id(messages, forms)]
@@ -155,6 +155,22 @@ class QlikKafka(MessageFormat):
         if any(problem["code"] == Problem.NO_SCHEMA for problem in event.get("problems", ())):
             return tree, "the metadata message of its schema was not found; give its location with the option metadata"
         return tree, ""
+
+
+def _is_qliks(value: bytes) -> bool:
+    """Whether a message in JSON is one of Qlik's, or begins like one with an envelope."""
+    try:
+        document = parse_json(value, [])
+    except CutOff:
+        return b'"atMSG"' in value[:64]
+    except ValueError:
+        return False
+    while isinstance(document, dict):
+        form = json_form(document)
+        if form != "payload":
+            return bool(form)
+        document = document["payload"]
+    return False
 
 
 def _arrow_type(column: TableColumn) -> pa.DataType:
