@@ -24,6 +24,7 @@ _DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 LEFT_OUT: Final = {
     ("gbase8s", "buffer_size"): "the design withdraws it: no size of read buffers will be needed",
+    ("debezium", "avro_schema"): "values are read by the reader of the option of qlik-kafka, which has a use",
 }
 """Documented options without a use."""
 
@@ -218,25 +219,6 @@ _CSV: Final = {"dfm": False, "ddl_history": False, "refresh_rows": 0}
 
 _JSON: Final = {"form": "json"}
 
-_PRICE: Final = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
-_VALUE: Final = [{"name": "id", "type": "int"}, {"name": "price", "type": ["null", _PRICE]}]
-_SOURCE: Final = {
-    "type": "record",
-    "name": "Source",
-    "fields": [{"name": one, "type": "string"} for one in ("connector", "table")],
-}
-_FIELDS: Final = [
-    {"name": "op", "type": "string"},
-    {"name": "source", "type": _SOURCE},
-    {"name": "ts_ms", "type": ["null", "long"]},
-    {"name": "after", "type": ["null", {"type": "record", "name": "Value", "fields": _VALUE}]},
-]
-_ENVELOPE: Final = {"type": "record", "name": "Envelope", "namespace": "shop", "fields": _FIELDS}
-_IN_AVRO_S_JSON: Final = (
-    b'{"op":"c","source":{"connector":"mysql","table":"fruit"},"ts_ms":{"long":1},'
-    b'"after":{"shop.Value":{"id":7,"price":{"bytes":"\\u0001\\u00e3"}}}}\n'
-)
-
 USES: Final = (
     # all formats
     Use("all", "images", "false", {}, reader="debezium", spark=True),
@@ -320,11 +302,6 @@ USES: Final = (
     Use("debezium", "container", "documents", {}),
     Use("debezium", "separator", ",", {}),
     Use("debezium", "encoding", "text", {"container": "lines"}, changed=_in_base64),
-    Use(
-        *("debezium", "avro_schema", "{folder}/schema.avsc"),
-        files={"schema.avsc": json.dumps(_ENVELOPE).encode(), "topic.txt": _IN_AVRO_S_JSON},
-        path="{folder}/topic.txt",
-    ),
     # maxwell and canal
     Use("maxwell", "keys", "shop.orders:customer_id", {}, spark=True),
     Use("maxwell", "container", "documents", {}),
