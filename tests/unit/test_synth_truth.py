@@ -212,7 +212,7 @@ def test_updates_and_deletes_continue_the_rows_that_are_there(tmp_path: Path) ->
 
 
 def test_each_table_version_begins_with_its_schema_record(tmp_path: Path) -> None:
-    folder = generate("gbase8s", changes=600, seed=3, to=tmp_path / "made", schema_changes=4, files=3)
+    folder = generate("gbase8s", changes=600, seed=4, to=tmp_path / "made", schema_changes=4, files=3)
     versions = pq.read_table(folder / "truth" / "table_versions.parquet").to_pylist()
     rows = pq.read_table(folder / "truth" / "changes.parquet").to_pylist()
     files = [(folder / "capture" / f"stream-{i + 1}.bin").read_bytes() for i in range(3)]
