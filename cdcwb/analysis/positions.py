@@ -373,7 +373,7 @@ class Repeated:
     ``contradictions`` is the number of those that only one record may have and whose records differ: offsets in a
     partition, and positions of :data:`UNIQUE`. ``listed`` are the first of them, with a ``sentence``.
 
-    ``surplus_of``: surplus records by numbering and scope.
+    ``surplus_of``: ``surplus`` records by ``numbering`` and ``scope``.
     """
 
     positions: int = 0
@@ -382,7 +382,7 @@ class Repeated:
     places: list[Record] = field(default_factory=list)
     contradictions: int = 0
     listed: list[Record] = field(default_factory=list)
-    surplus_of: dict[tuple[str, str], int] = field(default_factory=dict)
+    surplus_of: list[Record] = field(default_factory=list)
 
 
 def has_unique_numbers(capture: Any) -> bool:
@@ -399,10 +399,7 @@ def _repeated(capture: Any) -> Repeated:
     narrow = _numbers(capture).select(_KEY)
     times = narrow.by_key(_KEY, (), partial(numbered, keys=_KEY, name="times"), narrow.schema.append(_TIMES))
     again = times.where(lambda batch: pc.greater(batch["times"], 1))
-    surplus = {
-        (row["numbering"], row["scope"]): row["surplus"]
-        for row in again.totals({"surplus": "sum"}, _surplus).to_pylist()
-    }
+    surplus = again.totals({"surplus": "sum"}, _surplus).to_pylist()
     if not surplus:
         return Repeated()
     second = again.where(lambda batch: pc.equal(batch["times"], 2))
@@ -527,7 +524,7 @@ def missing_numbers(capture: Any) -> list[Record]:
 
     A compacted topic and the sequence of a database omit numbers although nothing is missing.
     """
-    surplus = repeated(capture).surplus_of
+    surplus = {(row["numbering"], row["scope"]): row["surplus"] for row in repeated(capture).surplus_of}
     streams = []
     for stream in positions(capture).streams:
         numbering = "record_id" if stream["format"] == "idm-event-log" else stream["numbering"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cdcwb.analysis.continuity import Continuity
 from cdcwb.analysis.counters import Counters
-from cdcwb.analysis.positions import Positions
+from cdcwb.analysis.positions import Positions, Repeated
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
@@ -177,7 +177,7 @@ def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
 
 
-_ANSWERS: Final = {"counters": Counters, "positions": Positions, "continuity": Continuity}
+_ANSWERS: Final = {"counters": Counters, "positions": Positions, "repeated": Repeated, "continuity": Continuity}
 
 
 def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
