@@ -103,7 +103,7 @@ COMMANDS: Final = (
     Command("synth debezium --changes 20 --seed 7 --to made -o form=avro -o container=parquet"),
     Command(
         "report replay_and_reconcile data/qlik-kafka --with data/qlik-change-table --to compared.html --infer-keys "
-        '-p table shop.customer -p \'rules={"late_after": "30s"}\' --table shop.customer '
+        '-p table shop.customer -p rules \'{"late_after": "30s"}\' --table shop.customer '
         "--table shop.orders --from 2026-02-03T08:00 --until 2026-02-03T08:02 --time-zone Europe/Berlin "
         "--redact shop.customer.full_name --fail-if 'changes > 1' --strict --format auto -o mode=PERMISSIVE",
         spark=True,
