@@ -7,20 +7,19 @@ and no other hex digit adjoins them. A line of groups alone, of any even widths,
 more, or follows a line with data. Everything else is a note, and so is a line that begins with ``#``.
 
 ``xxd`` and ``hexdump -C`` print an offset before the bytes of a line, and their characters after them: those are notes.
-An offset that restarts begins a read; one that is too high shows what is missing. A dump in which ``*`` replaces lines
-is refused.
+An offset that restarts begins a read; one that is too high shows what is missing, and ``*`` replaces lines that repeat
+the line before.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cdcwb.errors import CaptureError
 from cdcwb.formats.kernels import kernel
 
 __all__ = ["SHAPES", "TextSource", "read_text"]
@@ -46,8 +45,9 @@ _LINES: Final = {
 }
 """By shape: an offset and the digits of the bytes; the last line of ``hexdump`` has none."""
 
-_STAR: Final = re.compile(rb"^[ \t]*\*[ \t\r]*$", re.MULTILINE)
 _HEAD: Final = 1 << 16
+_STARRED: Final = 16 << 20
+"""Bytes that all ``*`` of a text may replace, or 64 times its length."""
 
 
 # --- the digits of a text ---------------------------------------------------------------------------------------------
@@ -130,19 +130,26 @@ def _within(kinds: Bytes, begins: Ints, ends: Ints, most: Ints, starts: Ints, wi
     return found, np.int64(len(begins))
 
 
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
 @dataclass(slots=True)
 class _Digits:
-    """The groups of a text that are data, and which of them begin lines and reads."""
+    """The groups of a text that are data, which of them begin lines and reads, and those that are the ``*`` of a dump:
+    bytes that repeat so many (``periods``) before them."""
 
     starts: Ints
     widths: Ints
     lines: Ints
     reads: Ints | None = None
+    stars: Ints = field(default_factory=_none)
+    periods: Ints = field(default_factory=_none)
     problem: str | None = None
 
 
 def _groups(function: Any, *parts: Any) -> tuple[Ints, Ints, Ints]:
-    found, lines = function(*parts, *np.empty((3, 0), np.int64))
+    found, lines = function(*parts, _none(), _none(), _none())
     out = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(lines, np.int64)
     if found:
         function(*parts, *out)
@@ -154,51 +161,75 @@ def _groups(function: Any, *parts: Any) -> tuple[Ints, Ints, Ints]:
 
 @dataclass(slots=True)
 class _Dump:
-    """The lines of a dump: the offset of each, where its digits are, their number of bytes, and where the line
-    begins."""
+    """The lines of a dump: the offset of each, where its digits are, their number of bytes (-1: a ``*``), and where the
+    line begins."""
 
     offset: Ints
     begin: Ints
     end: Ints
     size: Ints
     place: Ints
-    has_star: bool
 
     def __init__(self, shape: str, text: bytes) -> None:
-        line = re.compile(rb"^[ \t]*(?:%b)" % _LINES[shape], re.MULTILINE)
+        line = re.compile(rb"^[ \t]*(?:%b|(\*)[ \t\r]*$)" % _LINES[shape], re.MULTILINE)
         rows = []
         for one in line.finditer(text):
-            digits = one[2] or b""
-            begin, end = one.span(2) if digits else (0, 0)
-            rows.append((int(one[1], 16), begin, end, len(digits.replace(b" ", b"")) // 2, one.start()))
+            digits = one[2]
+            count = -1 if one[3] else 0 if digits is None else len(digits.replace(b" ", b"")) // 2
+            rows.append((0 if one[3] else int(one[1], 16), *(one.span(2) if digits else (0, 0)), count, one.start()))
         columns = np.array(rows, np.int64).reshape(-1, 5).T
         self.offset, self.begin, self.end, self.size, self.place = map(np.ascontiguousarray, columns)
-        self.has_star = _STAR.search(text) is not None
 
     def fits(self) -> bool:
-        """Whether the offsets continue from line to line; where ``*`` replaces lines, by a multiple of a line."""
-        step, size = np.diff(self.offset), self.size[:-1]
-        multiple = (step > 0) & (step % np.maximum(size, 1) == 0)
-        continues = (size > 0) & (multiple if self.has_star else step == size)
+        """Whether the offsets continue from line to line."""
+        data = np.flatnonzero(self.size >= 0)
+        step, size, is_starred = np.diff(self.offset[data]), self.size[data][:-1], np.diff(data) > 1
+        continues = np.where(is_starred, (step > 0) & (step % np.maximum(size, 1) == 0), step == size) & (size > 0)
         right, wrong = np.count_nonzero(continues), np.count_nonzero((step > 0) & ~continues)
-        begins = bool((self.size > 0).any()) and not self.offset.any()
+        begins = bool((self.size > 0).any()) and not self.offset[data].any()
         return bool(begins or (right and right >= 4 * wrong))
 
-    def digits(self, kinds: Bytes) -> _Digits:
-        """The data, and what is missing by the offsets."""
-        size, step = self.size.copy(), np.diff(self.offset)
-        restarts, ends = (step != size[:-1]) & (step <= 0), size[:-1].copy()
-        size[:-1] = np.where(restarts, ends, np.minimum(ends, np.maximum(step, 0)))  # characters were taken for bytes
-        kept = np.flatnonzero(size > 0)
-        starts, widths, lines = _groups(_within, kinds, self.begin[kept], self.end[kept], 2 * size[kept])
-        reads = np.searchsorted(kept, np.append(0, np.flatnonzero(restarts) + 1))
-        lost, problem = np.flatnonzero(~restarts & (step > ends)), None
-        if len(lost):
-            more = f", and more after {len(lost) - 1:,} other lines" if lost[1:].size else ""
-            count = int((step - ends)[lost[0]])
-            where = f"after the line at offset {int(self.place[lost[0]]):,}"
-            problem = f"by the offsets of the dump {count:,} bytes are missing {where}{more}"
-        return _Digits(starts, widths, lines, lines[reads[reads < len(lines)]], problem)
+    def digits(self, kinds: Bytes, most: int) -> _Digits:
+        """The data; all ``*`` replace at most so many bytes."""
+        size, reads, missing, lost = self.size.copy(), [], np.zeros(len(self.size), np.int64), []
+        last, expected, stars = -1, -1, []
+        for line, (offset, count) in enumerate(zip(self.offset.tolist(), self.size.tolist(), strict=True)):
+            if count < 0:
+                stars.append(line)
+                continue
+            if last < 0 or (offset != expected and not (stars or self.offset[last] < offset)):
+                reads.append(line)
+            elif offset < expected and not stars:
+                size[last] = offset - self.offset[last]  # characters were taken for bytes
+            elif offset > expected and stars and size[last] and offset - expected <= most:
+                missing[stars[0]] = offset - expected
+                most -= offset - expected
+            elif offset > expected:
+                lost.append((last, offset - expected, bool(stars)))
+            last, expected, stars = line, offset + count, []
+        kept = np.flatnonzero((size > 0) | (missing > 0))
+        starred = missing[kept] > 0
+        begin = np.where(starred, self.place[kept], self.begin[kept])
+        starts, widths, lines = _groups(_within, kinds, begin, self.end[kept], 2 * size[kept])
+        at = lines[starred]
+        starts = np.insert(starts, at, begin[starred])
+        widths = np.insert(widths, at, 2 * missing[kept][starred])
+        lines = lines + np.cumsum(starred) - starred
+        read = np.searchsorted(kept, np.array(reads, np.int64))
+        period = np.append(0, size[kept])[:-1]
+        return _Digits(
+            starts, widths, lines[~starred], lines[read[read < len(lines)]], lines[starred], period[starred],
+            self._problem(lost),
+        )  # fmt: skip
+
+    def _problem(self, lost: list[tuple[int, int, bool]]) -> str | None:
+        if not lost:
+            return None
+        line, count, is_star = lost[0]
+        more = f", and more after {len(lost) - 1:,} other lines" if lost[1:] else ""
+        too_many = "; the * there would repeat too many" if is_star else ""
+        where = f"after the line at offset {int(self.place[line]):,}"
+        return f"by the offsets of the dump {count:,} bytes are missing {where}{more}{too_many}"
 
 
 # --- the source -------------------------------------------------------------------------------------------------------
@@ -206,15 +237,11 @@ class _Dump:
 
 def read_text(data: Bytes, shape: str | None) -> TextSource | None:
     """A complete text as bytes; ``shape`` None: whichever it has. None: a text that is no dump of this shape, or
-    without digits. Raises CaptureError for a dump that leaves lines out."""
+    without digits."""
     text = _with_plain_blanks(data.tobytes())
     for name in (shape,) if shape else _LINES:
         if name != "hex" and _Dump(name, text[:_HEAD]).fits():
-            dump = _Dump(name, text)
-            if dump.has_star:
-                cure = "print the dump with hexdump -v -C, or with xxd without -a"
-                raise CaptureError(f"in the dump a line of * replaces lines that repeat the one before it; {cure}")
-            digits = dump.digits(_kinds(text))
+            digits = _Dump(name, text).digits(_kinds(text), max(_STARRED, 64 * len(text)))
             mark = "a colon" if name == "xxd" else "blanks"
             evidence = f"lines of an offset, {mark} and hex digits; each offset continues the preceding line"
             return TextSource(text, digits, name, evidence)
@@ -245,12 +272,18 @@ class TextSource:
         self.shape, self.evidence, self.problem = shape, evidence, digits.problem
         self._starts = digits.starts
         self._before = np.append(0, np.cumsum(digits.widths))  # digits before each group
-        self._wire = _spelled(text, digits)
+        self._is_star = np.zeros(len(digits.starts), np.bool_)
+        wire = _spelled(text, digits)
+        if len(digits.stars):
+            self._is_star[digits.stars] = True
+            wire = _repeated(wire, self._before[digits.stars] // 2, digits.widths[digits.stars] // 2, digits.periods)
+        self._wire = wire
         self._wire.flags.writeable = False
-        self.length = len(self._wire)
+        self.length = len(wire)
         is_shown = np.isin(_kinds(text), (_HEX, _NOTE, _COMMENT)) & (np.frombuffer(text, np.uint8) & 0xC0 != 0x80)
         characters = np.count_nonzero(is_shown)
-        self.data_share = float(self._before[-1] / characters) if characters else 0.0
+        stars = int(digits.widths[self._is_star].sum())
+        self.data_share = float((self._before[-1] - stars) / characters) if characters else 0.0
         if shape == "hex":
             self.evidence = f"text in which {self.data_share:.0%} of the characters are hex digits in groups"
         self.line_starts: Ints | None = self._before[digits.lines] // 2
@@ -271,7 +304,7 @@ class TextSource:
 
     def places(self, start: npt.NDArray[Any], stop: npt.NDArray[Any]) -> tuple[Ints, Ints]:
         """The locations of ranges of bytes in the decompressed file: (offset of the first digit, end of the last one).
-        An empty range has an empty location: at its first byte, or after the last
+        A byte of a ``*`` is at the ``*``. An empty range has an empty location: at its first byte, or after the last
         digit of the file."""
         first = np.clip(np.asarray(start, np.int64), 0, self.length)
         last = np.clip(np.asarray(stop, np.int64), first, self.length)
@@ -284,7 +317,7 @@ class TextSource:
 
     def _place(self, digit: Ints) -> Ints:
         group = np.searchsorted(self._before, digit, side="right") - 1
-        found: Ints = self._starts[group] + digit - self._before[group]
+        found: Ints = self._starts[group] + np.where(self._is_star[group], 0, digit - self._before[group])
         return found
 
     def close(self) -> None:
@@ -299,9 +332,24 @@ class TextSource:
 
 
 def _spelled(text: bytes, digits: _Digits) -> Bytes:
-    """The bytes of all groups."""
+    """The bytes of all groups but those of stars."""
     edge = np.zeros(len(text) + 1, np.int8)
-    edge[digits.starts] += 1
-    edge[digits.starts + digits.widths] -= 1
+    plain = np.ones(len(digits.starts), np.bool_)
+    plain[digits.stars] = False
+    edge[digits.starts[plain]] += 1
+    edge[(digits.starts + digits.widths)[plain]] -= 1
     data = np.frombuffer(text, np.uint8)[np.cumsum(edge[:-1], dtype=np.int8).view(np.bool_)]
     return np.frombuffer(bytearray.fromhex(data.tobytes().decode("ascii")), np.uint8)
+
+
+def _repeated(wire: Bytes, at: Ints, counts: Ints, periods: Ints) -> Bytes:
+    """The bytes with ``counts`` more where they are ``at`` in the result, which repeat those before."""
+    out = np.empty(len(wire) + int(counts.sum()), np.uint8)
+    done = taken = 0
+    for place, count, period in zip(at.tolist(), counts.tolist(), periods.tolist(), strict=True):
+        out[done:place] = wire[taken : taken + place - done]
+        taken += place - done
+        out[place : place + count] = np.resize(out[place - period : place], count)
+        done = place + count
+    out[done:] = wire[taken:]
+    return out
