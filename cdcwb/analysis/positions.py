@@ -98,8 +98,8 @@ _COMPARED: Final = pa.schema(
         *(_NUMBERED.field(name).with_name(f"earlier_{name}") for name in _EARLIER),
     ]
 )
-"""The same; those whose number is below that of the record before in their sequence have that as the earlier one, those
-below the highest one before are behind."""
+"""The same; those whose number is below that of the record before in their sequence have that as the earlier one;
+``is_behind``: below the highest one before."""
 
 Record = dict[str, Any]
 
@@ -365,8 +365,8 @@ class Repeated:
     """Numbers that several records have: the number of ``positions``, and the ``surplus`` records (one less than each
     position has).
 
-    ``duplicates``: surplus records that equal another record at the position in all that they say; the others have the
-    same position and differ. ``places``: :data:`PLACES` of the positions, those with records that differ first, by
+    ``duplicates``: surplus records with the content of another record at the position; the others have the same
+    position and differ. ``places``: :data:`PLACES` of the positions, those with records that differ first, by
     their last record: ``number``, ``records``, ``what`` (``duplicate`` if all are equal, else ``same position``),
     ``file``, ``offset``, ``kind``, ``earlier_file``, ``earlier_offset``, ``transaction_id``.
 
@@ -427,7 +427,7 @@ def _texts(rows: pa.RecordBatch | pa.Table) -> Any:
 
 
 def _of_shared(events: pa.RecordBatch, chosen: pa.Array | None) -> pa.RecordBatch:
-    """The records with one of the ``chosen`` numbers (None: all), each with a hash of what it says: its kind, table,
+    """The records with one of the ``chosen`` numbers (None: all), each with a hash of its content: its kind, table,
     key and images, and its header fields but those of Kafka; its bytes if it has neither key nor images."""
     parts = [joined([], _OF_SHARED)]
     for rows in _by_format(events):

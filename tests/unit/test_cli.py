@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import struct
 import subprocess
 import sys
@@ -174,16 +173,12 @@ def test_doctor_ends_with_2_only_for_what_is_needed(
     "arguments",
     [("--help",), ("export", "--help"), ("identify", "{}"), ("inspect", "{}", "--offset", "70"), ("doctor",)],
 )
-def test_quick_commands_take_under_a_second_and_start_no_spark(capture: Path, arguments: tuple[str, ...]) -> None:
+def test_quick_commands_start_no_spark(capture: Path, arguments: tuple[str, ...]) -> None:
     given = [argument.format(capture) for argument in arguments]
     program = f"import sys; from cdcwb.cli.__main__ import run; sys.argv[1:] = {given!r}; run(); "
     code = program + "sys.exit('pyspark' in sys.modules)"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert used < 1.0  # of processor time, so that a busy machine does not count
 
 
 # --- what is wrong with the arguments ---------------------------------------------------------------------------------
