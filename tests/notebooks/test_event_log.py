@@ -168,7 +168,7 @@ def test_nothing_captured_becomes_markup(hostile: Any) -> None:
         for output in cell.get("outputs", ())
         if FIGURE_MIME in output.get("data", {})
     ]
-    assert len(figures) == 3
+    assert len(figures) == 2
     assert "<script" not in json.dumps(figures)
     assert "<img" not in json.dumps(figures)
 
