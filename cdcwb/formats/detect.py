@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,16 +68,42 @@ def _type(pattern: bytes, name: str, advice: str) -> _Type:
 
 _TYPES: Final = (
     _type(rb"%PDF-", "a PDF document", _NO_CAPTURE),
+    _type(rb"%!PS", "a PostScript document", _NO_CAPTURE),
+    _type(rb"\{\\rtf", "an RTF document", _NO_CAPTURE),
     _type(rb"\xd0\xcf\x11\xe0", "an Office file of the old binary form, or one with a password", _SAVE_AS),
     _type(rb"\x89PNG\r\n\x1a\n", "a PNG image", _NO_CAPTURE),
     _type(rb"\xff\xd8\xff[\xc0-\xef]", "a JPEG image", _NO_CAPTURE),
+    _type(rb"GIF8[79]a", "a GIF image", _NO_CAPTURE),
+    _type(rb"II\*\0|MM\0\*", "a TIFF image", _NO_CAPTURE),
+    _type(rb"RIFF.{4}WEBP", "a WebP image", _NO_CAPTURE),
     _type(rb".{257}ustar[\0 ]", "a tar archive", _UNPACK),
+    _type(rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    _type(rb"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    _type(rb"PK\x05\x06", "an empty ZIP archive", _NO_CAPTURE),
     _type(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "a file compressed with bzip2", _DECOMPRESS),
     _type(rb"\xfd7zXZ\0", "a file compressed with xz", _DECOMPRESS),
+    _type(rb"LZIP\x01", "a file compressed with lzip", _DECOMPRESS),
+    _type(rb"\x04\x22\x4d\x18", "a file compressed with LZ4", _DECOMPRESS),
+    _type(rb"\xff\x06\0\0sNaPpY", "a file compressed with Snappy", _DECOMPRESS),
     _type(rb"SQLite format 3\0", "an SQLite database", _EXPORT),
     _type(rb"PGDMP", "a PostgreSQL dump in the custom format", "; turn it into SQL with pg_restore --inserts --file"),
+    _type(rb"\xfebin", "a MySQL binary log", ", which is not supported"),
+    _type(rb"ORC(?=[^\n]{0,64}\0)", "an ORC file", "; save it as Parquet"),
+    _type(rb"ARROW1\0\0", "an Arrow file", "; save it as Parquet"),
+    _type(rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x0a\x0d\x0d\x0a", "a capture of network packets", _NO_CAPTURE),
+    _type(rb"\x7fELF|MZ.{58}.{2}\0\0.*?PE\0\0|\xcf\xfa\xed\xfe", "an executable program", _NO_CAPTURE),
+    _type(rb"\xca\xfe\xba\xbe", "a Java class", _NO_CAPTURE),
+    _type(rb"\xac\xed\0\x05", "serialized Java objects", _NO_CAPTURE),
 )
 """Types that no format reads."""
+
+_IN_ZIP: Final = (
+    ("word/", "a Word document", _NO_CAPTURE),
+    ("ppt/", "a PowerPoint presentation", _NO_CAPTURE),
+    ("content.xml", "an OpenDocument file", _SAVE_AS),
+    ("META-INF/MANIFEST.MF", "a Java archive", _NO_CAPTURE),
+)
+"""ZIP archives that are documents of their own, by a name in them."""
 
 _WORKBOOK: Final = "xl/"
 
@@ -141,6 +167,9 @@ def _zip(path: str | None) -> str | None:
         return "this is a ZIP archive that is damaged or cut off; fetch it again"
     if any(name.startswith(_WORKBOOK) for name in names):
         return None
+    for begin, what, advice in _IN_ZIP:
+        if any(name.startswith(begin) for name in names):
+            return f"this is {what}{advice}"
     return f"this is a ZIP archive with {plural(len(names), 'file')}{_UNPACK}"
 
 
@@ -290,9 +319,9 @@ class Contents:
         """The command that opens the files of one format; a line for each saved capture, none for other tables."""
         if format == WRITTEN:
             return "\n".join(f"cdcwb summary {shlex.quote(folder)}" for folder in self._saved)
-        arguments = self.places(format)
+        arguments = self._arguments(format)
         left = len(arguments) - _MOST_ARGUMENTS
-        shown = [*map(shlex.quote, arguments[:_MOST_ARGUMENTS]), *([f"… # and {left} more"] if left > 0 else [])]
+        shown = [*arguments[:_MOST_ARGUMENTS], *([f"… # and {left} more"] if left > 0 else [])]
         return f"cdcwb summary {' '.join(shown)}"
 
     def doubts(self, format: str) -> list[str]:
@@ -327,6 +356,14 @@ class Contents:
     @property
     def _saved(self) -> list[str]:
         return [folder for one in self.files if (folder := _saved_folder(one.file)) is not None]
+
+    def _arguments(self, format: str) -> list[str]:
+        """The fewest folders, patterns and files that are exactly the files of one format, for a shell."""
+        there: dict[str, set[str]] = {}  # folder: names in it
+        for path in (one.file for one in self.files):
+            for place in [path, *_folders(path, self.base)]:
+                there.setdefault(folders_of(place)[0], set()).add(Path(place).name)
+        return _patterns(self.places(format), there)
 
     def places(self, format: str) -> list[str]:
         """The fewest folders and files that are exactly the files of one format, with those that describe them."""
@@ -489,6 +526,37 @@ def _are_not_recognised(paths: Sequence[str], base: str) -> str:
     more = [f"{len(paths) - _MOST_NAMED} more"] if len(paths) > _MOST_NAMED else []
     verb = "is" if len(paths) == 1 else "are"
     return f"{joined([*shown, *more])} {verb} not recognised"
+
+
+def _patterns(places: Sequence[str], there: Mapping[str, set[str]]) -> list[str]:
+    """Paths for a shell. Three or more that differ only in digits, or (if many remain) have a common beginning or end,
+    are one pattern, if it matches nothing else in their folder (``there``: the names in each folder)."""
+    by_parent: dict[str, list[str]] = {}
+    for place in places:
+        by_parent.setdefault(folders_of(place)[0], []).append(Path(place).name)
+    out: list[str] = []
+    for parent, names in by_parent.items():
+        short = _shortened(names, there[parent], lambda name: _DIGITS.sub("*", name))
+        if len(short) > _MOST_ARGUMENTS // 2:
+            short = _shortened(short, there[parent], lambda name: f"*{Path(name).suffix}")
+        out += ["*".join(shlex.quote(part) if part else "" for part in f"{parent}/{name}".split("*")) for name in short]
+    return out
+
+
+def _shortened(names: Sequence[str], there: Iterable[str], pattern_of: Callable[[str], str]) -> list[str]:
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(pattern_of(name), []).append(name)
+    out: list[str] = []
+    for pattern, some in alike.items():
+        meant = {name for one in some for name in _fitting(one, there)}
+        out += [pattern] if len(some) > 2 and _fitting(pattern, there) == meant else some
+    return out
+
+
+def _fitting(pattern: str, names: Iterable[str]) -> set[str]:
+    wanted = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+    return {name for name in names if wanted.fullmatch(name)}
 
 
 def recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:

@@ -174,16 +174,22 @@ def test_tables_that_cdcwb_wrote_are_no_part_of_the_capture_beside_them(tmp_path
     assert said.advice == (f"cdcwb summary {tmp_path / 'saved'}", f"cdcwb summary {tmp_path / 'raw'}")
 
 
-def test_a_command_names_at_most_twenty_files(tmp_path: Path) -> None:
+def test_many_files_in_a_command_are_patterns_that_fit_nothing_else(tmp_path: Path) -> None:
     message = (DATA / "qlik-kafka" / "shop.orders-0.txt").read_bytes().splitlines(keepends=True)[0]
-    for number in range(24):
+    for number in range(50):
         (tmp_path / f"orders it's-{number}.txt").write_bytes(message)
+        (tmp_path / f"orders-{number}.txt").write_bytes(message)
     shutil.copy(DATA / "goldengate" / "logdump-000000041.txt", tmp_path / "logdump-1.dmp")
     contents = examine(tmp_path)
     assert contents.command("goldengate") == f"cdcwb summary {tmp_path / 'logdump-1.dmp'}"
     command = contents.command("qlik-kafka")
-    assert command.endswith(" … # and 4 more")
-    assert len(opened(command.partition(" … ")[0])) == 20
+    assert command.endswith(f" {tmp_path}/orders-*.txt")
+    assert len(opened(command)) == 100
+    for number in range(24):
+        (tmp_path / f"{chr(97 + number)}.txt").write_bytes(message)
+    assert examine(tmp_path).command("qlik-kafka") == f"cdcwb summary {tmp_path}/*.txt"
+    shutil.copy(DATA / "goldengate" / "logdump-000000041.txt", tmp_path / "logdump-1.txt")
+    assert examine(tmp_path).command("qlik-kafka").endswith(" … # and 6 more")
 
 
 def test_identify_shows_what_each_file_of_a_folder_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
