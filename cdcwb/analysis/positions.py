@@ -524,14 +524,21 @@ def missing_numbers(capture: Any) -> list[Record]:
 
     A compacted topic and the sequence of a database omit numbers although nothing is missing.
     """
+    numbered_streams = [
+        stream
+        for stream in positions(capture).streams
+        if stream["numbering"] == "offset" or stream["format"] == "idm-event-log"
+    ]
+    if not numbered_streams:
+        return []
     surplus = {(row["numbering"], row["scope"]): row["surplus"] for row in repeated(capture).surplus_of}
     streams = []
-    for stream in positions(capture).streams:
-        numbering = "record_id" if stream["format"] == "idm-event-log" else stream["numbering"]
+    for stream in numbered_streams:
         ends = [re.search(r"[0-9]{1,18}$", stream[name]) for name in ("first", "last")]
-        if numbering != "position" and all(ends):
+        if all(ends):
             first, last = (int(end[0]) for end in ends if end)
             there = stream["records"] - surplus.get((stream["numbering"], stream["stream"]), 0)
+            numbering = "record_id" if stream["format"] == "idm-event-log" else stream["numbering"]
             row = {"stream": stream["stream"], "numbering": numbering, "first": first, "last": last, "there": there}
             streams.append(row | {"missing": last - first + 1 - there})
     return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))
