@@ -578,7 +578,9 @@ def _edges(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> npt.NDArray[
     edges = np.zeros(max(len(rows) - 1, 0), np.bool_)
     for key in keys:
         column = rows[key].combine_chunks() if isinstance(rows, pa.Table) else rows[key]
-        edges |= np.diff(np.asarray(column.dictionary_encode(null_encoding="encode").indices)) != 0
+        is_plain = pa.types.is_integer(column.type) and not column.null_count
+        codes = column if is_plain else column.dictionary_encode(null_encoding="encode").indices
+        edges |= np.diff(np.asarray(codes)) != 0
     return np.flatnonzero(edges) + 1
 
 

@@ -80,7 +80,7 @@ def _sample(at: Ints) -> _Sample:
     if len(at) <= _SAMPLED:
         return at, np.ones(len(at), np.int64), bounds
     edges = np.linspace(0, len(at), _SAMPLED + 1).astype(np.int64)
-    return np.sort(at)[(edges[1:] + edges[:-1]) // 2], np.diff(edges), bounds
+    return np.sort(at, kind="stable")[(edges[1:] + edges[:-1]) // 2], np.diff(edges), bounds
 
 
 def _merged_samples(parts: Sequence[_Sample]) -> _Sample:

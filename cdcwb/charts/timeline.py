@@ -278,10 +278,10 @@ def _draw(figure: go.Figure, spans: list[TransactionBar], axis: str, length: Any
                 name=mark,
                 legendgroup=mark,
                 showlegend=mark not in named,
-                x=[x for x, _, _ in points],
-                y=[lane for _, lane, _ in points],
+                x=theme.column(x for x, _, _ in points),
+                y=theme.column(lane for _, lane, _ in points),
                 marker={"color": theme.INK, "line": {"color": theme.INK, "width": 1}} | marker,
-                customdata=[s.hover[:1] for _, _, s in points],
+                customdata=theme.column(s.hover[:1] for _, _, s in points),
                 hovertemplate="<b>%{customdata[0]}</b><br>" + mark + "<extra></extra>",
                 **refs,
             )
@@ -372,11 +372,11 @@ def concurrency(
     figure = theme.figure(height=240, hovermode="x", showlegend=False)
     figure.add_scatter(
         mode="lines",
-        x=[on_axis(row["at"]) for row in rows],
-        y=[row["open"] for row in rows],
+        x=theme.column(on_axis(row["at"]) for row in rows),
+        y=theme.column(row["open"] for row in rows),
         line={"shape": "hv", "color": line, "width": 1.5},
         fill="tozeroy",
-        customdata=[[moment(row["at"]), plural(row["open"], "transaction")] for row in rows],
+        customdata=theme.column([moment(row["at"]), plural(row["open"], "transaction")] for row in rows),
         hovertemplate="%{customdata[1]} " + title_text + "<br>from %{customdata[0]}<extra></extra>",
     )
     if at is not None:

@@ -209,7 +209,10 @@ class Chart {
     this.Plotly = loaded;
     this.quiet = true;
     if (this.drawn === figure) await loaded.relayout(node, marks);
-    else await loaded.react(node, figure.data, { ...figure.layout, ...marks }, { ...figure.config, responsive: true });
+    else {
+      const margin = { ...figure.layout.margin, ...(figure.layout.xaxis?.type === "date" ? page.margins : {}) };
+      await loaded.react(node, figure.data, { ...figure.layout, margin, ...marks }, { ...figure.config, responsive: true });
+    }
     this.drawn = figure;
     this.quiet = false;
     await page.align();
@@ -369,7 +372,7 @@ class Page {
     const charts = [...this.panels.values()].flatMap((panel) => panel.charts);
     const drawn = charts.filter(({ Plotly, node }) => Plotly && node._fullLayout?.xaxis?.type === "date");
     const most = (side) => Math.max(...drawn.map(({ node }) => node._fullLayout._size[side]));
-    const margins = { l: most("l"), r: most("r") };
+    const margins = (this.margins = { l: most("l"), r: most("r") }); // the next figures begin with them
     for (const { Plotly, node } of drawn) {
       const missing = Object.entries(margins).filter(([side, size]) => node._fullLayout._size[side] < size - 0.5);
       if (missing.length) await Plotly.relayout(node, Object.fromEntries(missing.map(([side, size]) => [`margin.${side}`, size])));
