@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.history import key_text
 from cdcwb.analysis.images import MAP
-from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys
 from cdcwb.analysis.row_breaks import COUNTS, RECORD, Break, breaks_of
 from cdcwb.analysis.row_versions import VALUE_BITS, column_hash, retyped_columns, row_versions
 from cdcwb.dataset import Rows, answer_of
 from cdcwb.model import CHANGES
 from cdcwb.words import count, plural, tally
 
-__all__ = ["BREAKS", "MOST_BREAKS", "Continuity", "breaks", "continuity", "continuity_lines", "key_of", "versions_of"]
+__all__ = ["BREAKS", "MOST_BREAKS", "Continuity", "breaks", "continuity", "continuity_lines", "key_of"]
 
 MOST_BREAKS: Final = 10_000
 """The most breaks that are listed; all are counted."""
@@ -114,11 +113,8 @@ def continuity(capture: Any) -> Continuity:
 
 
 def _compared(capture: Any) -> Continuity:
-    tables, found = breaks_of(row_versions(capture)).fold(_counted, _added)
-    inferred = _inferred(capture, [name for name, row in tables.items() if row["keyless"] == row["changes"]])
-    if inferred:
-        more = breaks_of(_keyed_versions(capture, inferred)).fold(_counted, _added)
-        tables, found = tables | more[0], _first([*found, *more[1]])
+    versions, inferred = row_versions(capture)
+    tables, found = breaks_of(versions).fold(_counted, _added)
     rows = [
         {"table": table, **{str(kind): 0 for kind in Break}, **numbers}
         | {"inferred": inferred[table].evidence if table in inferred else None}
@@ -129,30 +125,7 @@ def _compared(capture: Any) -> Continuity:
 
 def breaks(capture: Any) -> Rows:
     """All breaks of a capture (:data:`BREAKS`), in any order."""
-    return breaks_of(versions_of(capture)).map(_Names.of(capture), BREAKS)
-
-
-def versions_of(capture: Any) -> Rows:
-    """The changes of all rows (:data:`cdcwb.analysis.row_versions.VERSIONS`), in any order, with inferred keys."""
-    rows = row_versions(capture)
-    counts = rows.totals({"keyed": "sum", "keyless": "sum"}, _keys_counted).to_pylist()
-    inferred = _inferred(capture, [row["table"] for row in counts if row["keyless"] and not row["keyed"]])
-    return rows.union(_keyed_versions(capture, inferred)) if inferred else rows
-
-
-def _keys_counted(batch: pa.RecordBatch) -> dict[str, Any]:
-    is_keyed = batch["row_key"].is_valid()
-    keyless = pc.if_else(is_keyed, 0, batch["origin"])
-    return {"table": batch["table"], "keyed": is_keyed.cast(pa.int64()), "keyless": keyless}
-
-
-def _inferred(capture: Any, tables: Sequence[str]) -> dict[str, InferredKey]:
-    """The inferred keys of the tables of which no change has a key."""
-    return infer_keys(changes_of(capture, FACTS), tables)
-
-
-def _keyed_versions(capture: Any, inferred: Mapping[str, InferredKey]) -> Rows:
-    return row_versions(capture, {table: (key.column,) for table, key in inferred.items()})
+    return breaks_of(row_versions(capture)[0]).map(_Names.of(capture), BREAKS)
 
 
 _Counts = tuple[dict[str, dict[str, int]], list[dict[str, Any]]]

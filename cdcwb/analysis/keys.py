@@ -217,7 +217,8 @@ def infer_keys(changes: Rows, tables: Sequence[str]) -> dict[str, InferredKey]:
     such a column, or with fewer than 20 inserted rows, is not in the result. ``changes`` have :data:`FACTS`."""
     if not tables:
         return {}
-    values = changes.map(partial(_inserted_values, list(tables)), _VALUES)
+    inserted = changes.select(["schema_name", "table_name", "operation", "outcome", "after"])
+    values = inserted.map(partial(_inserted_values, list(tables)), _VALUES)
     totals = {"rows": "sum", "ordinal": "min", "repeated": "any"}
     columns = values.totals(totals, _uniqueness).to_pylist()
     rows = {table: max((row["rows"] for row in columns if row["table"] == table), default=0) for table in tables}

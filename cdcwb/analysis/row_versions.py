@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
-from cdcwb.analysis.keys import FACTS, Keyed, changes_of
-from cdcwb.dataset import Rows, differ, joined, text_hashes
+from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys
+from cdcwb.dataset import Rows, answer_of, differ, grouped, joined, text_hashes
 from cdcwb.model import CHANGES, Operation, Outcome
 
 __all__ = [
@@ -51,20 +51,29 @@ INSERT, UPDATE, DELETE, REFRESH = range(4)
 VALUE_BITS: Final = 0xFFFFFFFF
 
 _REVERTED: Final = pa.array([str(outcome) for outcome in (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)])
+_OPERATIONS: Final = pa.array(map(str, OPERATIONS))
 _Truncate = tuple[str, str, int, int]
+_Overview = tuple[list[_Truncate], dict[str, bool]]
+"""The TRUNCATEs in order (table, position, file and offset), and whether a change of a row of each table has a key."""
+
+_OF_OVERVIEW: Final = (
+    *("schema_name", "table_name", "operation", "outcome", "key", "commit_position", "position"),
+    *("file_index", "offset"),
+)
 
 
-def row_versions(capture: Any, keys: Keyed | None = None) -> Rows:
-    """The changes of all rows of a capture (:data:`VERSIONS`), in any order. With ``keys`` only those of these
-    tables."""
-    truncates: list[_Truncate] = []
-    # what this process reads with images is read once: change_source is a short column that comes with them
-    with_images = ("change_source",) if getattr(capture, "question_session", None) is None else ()
-    if capture.rows("changes", ("operation", *with_images)).fold(_has_truncates, any):
-        narrow = ("schema_name", "table_name", "operation", "outcome", "commit_position", "position")
-        truncates = capture.rows("changes", (*narrow, "file_index", "offset", *with_images)).fold(_truncates, _in_order)
+def row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
+    """The changes of all rows of a capture (:data:`VERSIONS`), in any order, and the inferred keys of the tables of
+    which no change has a key. A capture with ``answers`` is asked once."""
+    return answer_of(capture, "row_versions", _row_versions)
+
+
+def _row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
+    truncates, tables = capture.rows("changes", _OF_OVERVIEW).fold(_overview, _merged)
+    inferred = infer_keys(changes_of(capture, FACTS), [table for table, is_keyed in tables.items() if not is_keyed])
+    keys = {table: (key.column,) for table, key in inferred.items()}
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
-    return changes.map(_Versions(truncates, retyped_columns(capture), None if keys is None else tuple(keys)), VERSIONS)
+    return changes.map(_Versions(truncates, retyped_columns(capture)), VERSIONS), inferred
 
 
 def _counts(batch: pa.RecordBatch) -> pa.Array:
@@ -76,19 +85,26 @@ def _log_position(batch: pa.RecordBatch) -> pa.Array:
     return pc.coalesce(batch["commit_position"], batch["position"])
 
 
-def _has_truncates(batch: pa.RecordBatch) -> bool:
-    return pc.any(pc.equal(batch["operation"], str(Operation.TRUNCATE))).as_py() or False
+def _of_rows(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change is one of a row."""
+    is_counted = pc.and_(_counts(batch), batch["table_name"].is_valid())
+    return pc.and_(is_counted, pc.is_in(batch["operation"], _OPERATIONS))
 
 
-def _truncates(batch: pa.RecordBatch) -> list[_Truncate]:
-    """The TRUNCATEs: table, position, file and offset."""
+def _overview(batch: pa.RecordBatch) -> _Overview:
     rows = batch.filter(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), _counts(batch)))
     columns = (labels(rows), pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+    truncates = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    rows = batch.filter(_of_rows(batch))
+    keyed = grouped([pa.table({"table": labels(rows), "keyed": rows["key"].is_valid()})], {"keyed": "any"})
+    return truncates, dict(zip(*(column.to_pylist() for column in keyed.columns), strict=True))
 
 
-def _in_order(parts: Sequence[list[_Truncate]]) -> list[_Truncate]:
-    return sorted(truncate for part in parts for truncate in part)
+def _merged(parts: Sequence[_Overview]) -> _Overview:
+    tables: dict[str, bool] = {}
+    for table, is_keyed in (item for _, of_part in parts for item in of_part.items()):
+        tables[table] = is_keyed or tables.get(table, False)
+    return sorted(truncate for truncates, _ in parts for truncate in truncates), dict(sorted(tables.items()))
 
 
 def retyped_columns(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
@@ -114,18 +130,13 @@ def column_hash(name: str, kind: str | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Versions:
-    """Makes :data:`VERSIONS` of changes, with ``tables`` only of theirs."""
+    """Makes :data:`VERSIONS` of changes."""
 
     truncates: Sequence[_Truncate]
     retyped: Mapping[tuple[str, str], Mapping[str, str]]
-    tables: tuple[str, ...] | None
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = pc.and_(_counts(batch), pc.is_in(batch["operation"], pa.array(map(str, OPERATIONS))))
-        wanted = pc.and_(wanted, batch["table_name"].is_valid())
-        if self.tables is not None:
-            wanted = pc.and_(wanted, pc.is_in(labels(batch), pa.array(self.tables)))
-        is_keyed = batch["key"].is_valid()
+        wanted, is_keyed = _of_rows(batch), batch["key"].is_valid()
         without = labels(batch.filter(pc.and_not(wanted, is_keyed))).value_counts()
         wanted = pc.and_(wanted, is_keyed)
         rows = batch if pc.all(wanted).as_py() else batch.filter(wanted)
@@ -137,7 +148,7 @@ class _Versions:
         columns = {
             "table": table,
             "row_key": keys.texts(keys.former),
-            "operation": pc.index_in(rows["operation"], pa.array(map(str, OPERATIONS))),
+            "operation": pc.index_in(rows["operation"], _OPERATIONS),
             "part": pa.repeat(0, rows.num_rows),
             "epoch": pa.array(self._epochs(rows, table)),
             "commit": _log_position(rows),

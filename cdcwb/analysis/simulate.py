@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
-from itertools import groupby
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.analysis.continuity import key_of, versions_of
+from cdcwb.analysis.continuity import key_of
 from cdcwb.analysis.images import MAP
 from cdcwb.analysis.row_breaks import RECORD
-from cdcwb.analysis.row_versions import DELETE, OPERATIONS, UPDATE, VERSIONS, log_order, row_starts
+from cdcwb.analysis.row_versions import DELETE, OPERATIONS, UPDATE, VERSIONS, log_order, row_starts, row_versions
 from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -61,20 +62,19 @@ ABOUT: Final = {
 }
 """Each rule in words."""
 
+_OPERATIONS: Final = pa.array(map(str, OPERATIONS))
 _BATCH_US: Final = 60_000_000  # microseconds of changes that a target applies in one batch
 
 
 class _Applied(NamedTuple):
     """A change of a row: its ``arrival`` and its ``rank`` in the log, ``text`` is its position without leading
-    zeros."""
+    zeros. ``arrival`` is its number among the changes that are read together."""
 
     arrival: int
     rank: int
     at: int
     text: str
     operation: int
-    before: Sequence[int]
-    after: Sequence[int]
 
 
 def _by_arrival(changes: list[_Applied]) -> list[_Applied]:
@@ -144,7 +144,7 @@ def simulated(capture: Any, most: int = 20) -> list[dict[str, Any]]:
 
 
 def _simulate(capture: Any, rules: Sequence[ApplyRule]) -> Rows:
-    keyed = versions_of(capture).where(lambda batch: batch["row_key"].is_valid())
+    keyed = row_versions(capture)[0].where(lambda batch: batch["row_key"].is_valid())
     return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, rules), _WRONG)
 
 
@@ -186,37 +186,40 @@ def _wrong(rules: Sequence[ApplyRule], batches: Batches) -> Batches:
 def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch:
     starts = row_starts(rows)
     rank = log_order(rows, starts)[0] if len(starts) else np.zeros(0, np.int64)
-    columns = {
-        name: rows[name].to_pylist() for name in ("table", "row_key", "operation", "position", "before", "after")
-    }
-    times = rows["at"].cast(pa.int64()).to_pylist()
-    numbers = groupby(range(rows.num_rows), key=lambda number: (columns["table"][number], columns["row_key"][number]))
-    found = []
-    for (table, key), group in numbers:
-        changes = [
-            _Applied(
-                arrival=number,
-                rank=int(rank[number]),
-                at=times[number] or 0,
-                text=(columns["position"][number] or "").lstrip("0"),
-                operation=columns["operation"][number],
-                before=columns["before"][number] or (),
-                after=columns["after"][number] or (),
-            )
-            for number in group
-        ]
-        right, right_number = _applied(_by_commit(changes))
-        for rule in rules:
-            held, number = _applied(_RULES[rule](changes))
+    of_changes = (
+        *(np.arange(rows.num_rows), rank, pc.fill_null(rows["at"].cast(pa.int64()), 0)),
+        *(pc.utf8_ltrim(pc.fill_null(rows["position"], ""), "0"), rows["operation"]),
+    )
+    changes = [*map(_Applied._make, zip(*(column.tolist() for column in of_changes), strict=True))]
+    found: list[tuple[str, str, int, int | None, int | None]] = []
+    for start, end in pairwise([*starts.tolist(), rows.num_rows]):
+        of_row = changes[start:end]
+        order = _by_commit(of_row)
+        others = {rule: other for rule in rules if (other := _RULES[rule](of_row)) != order}
+        right = _applied(order, rows) if others else None
+        for rule, other in others.items():
+            held = _applied(other, rows)
             if held != right:
                 wrong = "missing" if held is None else "left over" if right is None else "other values"
-                records = _record(rows, number, "") | _record(rows, right_number, "right_")
-                found.append({"rule": str(rule), "table": table, "key": key_of(key), "wrong": wrong, **records})
-    return pa.RecordBatch.from_pylist(found, _WRONG)
+                last, right_last = (one[-1].arrival if one else None for one in (other, order))
+                found.append((str(rule), wrong, start, last, right_last))
+    rule_names, kinds, firsts, *records = zip(*found, strict=True) if found else [()] * 5
+    at = pa.array(firsts, pa.int64())
+    columns: dict[str, Any] = {
+        "table": rows["table"].take(at),
+        "key": [key_of(key) for key in rows["row_key"].take(at).to_pylist()],
+    }
+    columns |= {"rule": rule_names, "wrong": kinds}
+    for which, numbers in zip(("", "right_"), records, strict=True):
+        last = pa.array(numbers, pa.int64())
+        columns |= {f"{which}{name}": rows[name].take(last) for name, _ in RECORD}
+        columns[f"{which}operation"] = _OPERATIONS.take(columns[f"{which}operation"])
+    columns["at"] = rows["at"].take(pa.array(records[0], pa.int64()))
+    return pa.RecordBatch.from_pydict(columns, _WRONG)
 
 
-def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | None]:
-    """The values of the row after some changes (None: it is not there), and the number of the last one."""
+def _applied(changes: Sequence[_Applied], rows: pa.RecordBatch) -> dict[int, int] | None:
+    """The values of the row after some changes (None: it is not there)."""
     values: dict[int, int] | None = None
     for change in changes:
         if change.operation == DELETE:
@@ -224,15 +227,7 @@ def _applied(changes: Sequence[_Applied]) -> tuple[dict[int, int] | None, int | 
             continue
         if values is None or change.operation != UPDATE:
             values = {}
-        for pair in (*change.before, *change.after) if change.operation == UPDATE else change.after:
-            values[pair >> 32] = pair & 0xFFFFFFFF
-    return values, changes[-1].arrival if changes else None
-
-
-def _record(rows: pa.RecordBatch, number: int | None, which: str) -> dict[str, Any]:
-    if number is None:
-        return {}
-    names = [name for name, _ in RECORD]
-    record = rows.slice(number, 1).select([*names, "at"]).to_pylist()[0]
-    record["operation"] = str(OPERATIONS[record["operation"]])
-    return {f"{which}{name}": record[name] for name in names} | ({} if which else {"at": record["at"]})
+        for image in ("before", "after") if change.operation == UPDATE else ("after",):
+            for pair in rows[image][change.arrival].as_py() or ():
+                values[pair >> 32] = pair & 0xFFFFFFFF
+    return values

@@ -15,7 +15,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -272,6 +272,8 @@ def save_captures(
                 redact(place, targets(capture, names))
     for place in saved:
         capture = load(place)
-        facts = summarize(capture) | {ANSWERS: {name: asdict(answer) for name, answer in capture.answers.items()}}
+        facts = summarize(capture)
+        kept = {name: one for name, one in capture.answers.items() if is_dataclass(one) and not isinstance(one, type)}
+        facts[ANSWERS] = {name: asdict(one) for name, one in kept.items()}
         (place / SUMMARY).write_text(json.dumps(facts, default=datetime.isoformat), encoding="utf-8")
     return [str(place) for place in saved]
