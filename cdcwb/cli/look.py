@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cdcwb.cli.console import FINE, UNUSABLE, print_json, print_lines, print_rows, safe
-from cdcwb.cli.options import as_json, format_and_options, key_values, no_stream, paths
+from cdcwb.cli.options import Source, as_json, format_and_options, no_stream, source
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
@@ -52,20 +52,18 @@ class Offset(click.ParamType):
 
 
 @click.command()
-@paths
-@format_and_options
+@source
 @as_json
-def identify(paths: tuple[str, ...], format_name: str, pairs: tuple[tuple[str, str], ...], as_json: bool) -> None:
+def identify(source: Source, as_json: bool) -> None:
     """Detect the format of a capture and show the evidence; of a folder, the format of each file."""
     from cdcwb.formats import examine, identified
 
-    options = key_values(pairs)
-    saved = _saved(paths)
-    contents = None if saved is not None else examine(list(paths), format_name, **options)
+    saved = _saved(source.paths)
+    contents = None if saved is not None else examine(list(source.paths), source.format, **source.options)
     if contents is not None and contents.is_mixed:
         _print_mixed(contents, as_json)
         return
-    identification = saved if contents is None else identified(contents, format_name, **options)
+    identification = saved if contents is None else identified(contents, source.format, **source.options)
     assert identification is not None
     if as_json:
         print_json(asdict(identification) | ({} if contents is None else {"contents": _contents_json(contents)}))
@@ -169,14 +167,11 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
 @format_and_options
 @click.option("--all", "everything", is_flag=True, help="Show long fields and values in full.")
 @as_json
-def inspect(
-    file: str, offset: int, format_name: str, pairs: tuple[tuple[str, str], ...], everything: bool, as_json: bool
-) -> None:
+def inspect(file: str, offset: int, format_name: str, options: dict[str, Any], everything: bool, as_json: bool) -> None:
     """Dissect the record at an offset of a file: its fields and their bytes."""
-    from cdcwb.cli.look import field_json
     from cdcwb.formats import inspect as inspected
 
-    inspection = inspected(file, offset, format_name, **key_values(pairs))
+    inspection = inspected(file, offset, format_name, **options)
     if as_json:
         names = ("file", "offset", "length", "record", "note", "event")
         print_json({**{name: getattr(inspection, name) for name in names}, "field": field_json(inspection.field)})
@@ -185,8 +180,6 @@ def inspect(
 
 
 def _print_inspection(shown: Inspection, everything: bool) -> None:
-    from cdcwb.cli.look import tree_lines
-
     event = shown.event
     facts = [str(event[name]) for name in ("record_type", "kind", "operation") if event.get(name)]
     facts += [f"position {event['position']}"] if event.get("position") else []

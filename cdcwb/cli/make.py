@@ -14,13 +14,13 @@ import click
 from cdcwb.cli.console import FINE, PROBLEMS, UNUSABLE, print_lines, safe, working
 from cdcwb.cli.options import (
     Filters,
-    KeyValue,
     Target,
     format_and_options,
     infer_keys_option,
     key_values,
     narrowing,
     no_stream,
+    pairs_option,
     strict,
     to_folder,
 )
@@ -94,7 +94,7 @@ def report(
     fail_if: tuple[str, ...],
     infer_keys: bool,
     format_name: str,
-    pairs: tuple[tuple[str, str], ...],
+    options: dict[str, Any],
     strict: bool,
 ) -> int:
     """Write a report about a capture as one HTML file; NAME is that of a notebook without its number, such as
@@ -114,7 +114,6 @@ def report(
     if infer_keys:
         parameters["infer_keys"] = True
     parameters |= _own_parameters(name, own)
-    options = key_values(pairs)
     if name == "all":
         suite = run_suite(path, target, format_name, options, parameters, _print_progress, redact, fail_if)
         lines = [f"{stem}.html: {headline(facts)}" for stem, facts in suite.facts.items()]
@@ -188,22 +187,8 @@ def _print_progress(text: str) -> None:
 @click.option("--changes", type=click.IntRange(min=0), required=True, help="Number of logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
 @to_folder("The folder to write to; it is created.")
-@click.option(
-    "-o",
-    "--option",
-    "pairs",
-    metavar="KEY=VALUE",
-    type=KeyValue(),
-    multiple=True,
-    help="A property of the capture, such as files=8 or shape=xxd; may be repeated.",
-)
-def synth(
-    format_name: str,
-    changes: int,
-    seed: int,
-    target: str,
-    pairs: tuple[tuple[str, str], ...],
-) -> None:
+@pairs_option("A property of the capture, such as files=8 or shape=xxd")
+def synth(format_name: str, changes: int, seed: int, target: str, options: dict[str, Any]) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log, debezium, sqlserver-ct, maxwell or canal."""
     from cdcwb_synth import SynthError, generate
@@ -216,9 +201,8 @@ def synth(
 
         with naming(Path(target).absolute()):
             named = {"table_names": True} if format_name == "gbase8s" else {}
-            options = named | key_values(pairs)
             try:
-                generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **options)
+                generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **named | options)
             except SynthError as reason:
                 raise OptionError(str(reason)) from None
     article = "an" if format_name.startswith("i") else "a"

@@ -7,14 +7,14 @@ import signal
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import click
 
 from cdcwb import machine
 from cdcwb.cli.console import FINE, print_lines, safe
-from cdcwb.cli.options import Target, format_and_options, key_values, no_stream
+from cdcwb.cli.options import Target, format_and_options, no_stream
 from cdcwb.errors import CaptureError, OptionError
 
 __all__ = ["open_capture"]
@@ -42,7 +42,7 @@ def open_capture(
     page: str | None,
     no_lab: bool,
     format_name: str,
-    pairs: tuple[tuple[str, str], ...],
+    options: dict[str, Any],
 ) -> int:
     """Create a folder of notebooks for a capture, and open and run its workbench in JupyterLab. Ctrl-C, SIGTERM and
     SIGHUP end JupyterLab with its kernels. Other options go to JupyterLab, such as --no-browser, --port 9000,
@@ -53,7 +53,6 @@ def open_capture(
 
     if more and not more[0].startswith("-"):
         raise OptionError(f"expected one capture, found also '{more[0]}'")
-    options = key_values(pairs)
     checked = check_capture(path, format_name, options)
     absolute_path = path if "://" in path else str(Path(path).expanduser().absolute())
     name = last_part(absolute_path)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
@@ -15,15 +15,12 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.times import parse_time
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
 __all__ = [
     "STREAM",
     "Filters",
     "KeyValue",
     "NearestChoice",
+    "Source",
     "Target",
     "Time",
     "as_json",
@@ -33,9 +30,9 @@ __all__ = [
     "narrowing",
     "no_stream",
     "overwriting",
-    "paths",
+    "pairs_option",
+    "source",
     "strict",
-    "time_of",
 ]
 
 
@@ -82,23 +79,10 @@ class Time(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """The time in UTC."""
-        if isinstance(value, datetime):
-            return value
         try:
-            return time_of(str(value))
-        except OptionError as problem:
-            self.fail(str(problem), param, ctx)
-
-
-def time_of(text: str) -> datetime:
-    """``2025-03-23``, ``2025-03-23T10:57:19``, ``…Z``, ``…+08:00``, with up to six fraction digits -> a time in UTC.
-
-    A time without a zone is UTC, a date is its midnight. Raises OptionError.
-    """
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise OptionError(f"expected a time such as 2025-03-23 or 2025-03-23T10:57:19Z, found '{text}'") from None
+            return parse_time(value if isinstance(value, datetime) else str(value))
+        except ValueError:
+            self.fail(f"expected a time such as 2025-03-23 or 2025-03-23T10:57:19Z, found '{value}'", param, ctx)
 
 
 def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -136,10 +120,35 @@ class Target(click.Path):
         return super().convert(value, param, ctx)
 
 
-def paths(command: Command) -> Command:
-    """One or several files or folders, read as one capture in the order given."""
+class Source(NamedTuple):
+    """The capture that a command reads: one or several files or folders, read as one capture in the order given, the
+    name of its format (or auto), and its reader options."""
+
+    paths: tuple[str, ...]
+    format: str
+    options: dict[str, Any]
+
+    @property
+    def path(self) -> str | list[str]:
+        """The path, or the list of several."""
+        return self.paths[0] if len(self.paths) == 1 else list(self.paths)
+
+    @property
+    def name(self) -> str:
+        """The paths, for a heading."""
+        return ", ".join(self.paths)
+
+
+def source(command: Command) -> Command:
+    """``PATH...``, ``--format NAME`` and ``-o KEY=VALUE``. The command gets them as the keyword ``source``."""
+
+    @wraps(command)
+    def collected(paths: tuple[str, ...], format_name: str, options: dict[str, Any], **arguments: Any) -> Any:
+        return command(**arguments, source=Source(paths, format_name, options))
+
+    wrapped: Any = format_and_options(collected)
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(), callback=no_stream)(
-        command
+        wrapped
     )
 
 
@@ -150,17 +159,19 @@ def no_stream(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     return value
 
 
+def pairs_option(text: str) -> Callable[[Command], Command]:
+    """``-o KEY=VALUE``, which may be repeated: the keyword ``options``, a dictionary. ``text`` is its help."""
+
+    def understood(_ctx: click.Context, _param: click.Parameter, value: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        return key_values(value)
+
+    about: dict[str, Any] = {"metavar": "KEY=VALUE", "type": KeyValue(), "multiple": True, "callback": understood}
+    return click.option("-o", "--option", "options", help=f"{text}; may be repeated.", **about)
+
+
 def format_and_options(command: Command) -> Command:
     """``--format NAME`` and ``-o KEY=VALUE``: the format and its reader options."""
-    command = click.option(
-        "-o",
-        "--option",
-        "pairs",
-        metavar="KEY=VALUE",
-        type=KeyValue(),
-        multiple=True,
-        help="An option of the format's reader, such as charset=gb18030; may be repeated.",
-    )(command)
+    command = pairs_option("An option of the format's reader, such as charset=gb18030")(command)
     return click.option(
         "--format",
         "format_name",

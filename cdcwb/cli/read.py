@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
@@ -27,13 +26,12 @@ from cdcwb.cli.options import (
     Filters,
     KeyValue,
     NearestChoice,
+    Source,
     Target,
     as_json,
-    format_and_options,
-    key_values,
     narrowing,
     overwriting,
-    paths,
+    source,
     strict,
 )
 from cdcwb.dataset import total
@@ -57,63 +55,54 @@ __all__ = [
 ]
 
 
-Pairs = tuple[tuple[str, str], ...]
-
 STREAMS: Final = ("jsonl", "csv")
 """The formats that can be written to standard output; Parquet cannot, because it is written with seeks."""
 
 
 @click.command()
-@paths
 @narrowing()
-@format_and_options
+@source
 @strict
 @as_json
-def summary(
-    paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool
-) -> int:
+def summary(source: Source, filters: Filters, strict: bool, as_json: bool) -> int:
     """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
 
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, filters, step)
+        capture = opened(source, filters, step)
         whole = capture.whole if "tables" in filters else None
         facts = summarize(capture, step, unfiltered=not filters, whole=whole)
     if as_json:
         print_json(facts)
     else:
-        print_lines([safe(", ".join(paths)), *summary_lines(facts)])
+        print_lines([safe(source.name), *summary_lines(facts)])
     return PROBLEMS if strict and not facts["healthy"] else FINE
 
 
 @click.command()
-@paths
 @narrowing("tables")
-@format_and_options
+@source
 @strict
 @as_json
-def continuity(
-    paths: tuple[str, ...], filters: Filters, format_name: str, pairs: Pairs, strict: bool, as_json: bool
-) -> int:
+def continuity(source: Source, filters: Filters, strict: bool, as_json: bool) -> int:
     """Check that each change of a row begins where the one before it ended; show where a version is missing, came
     again, or came out of order."""
     from cdcwb.analysis.continuity import continuity as check
     from cdcwb.analysis.continuity import continuity_lines
 
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, filters, step, check_images)
+        capture = opened(source, filters, step, check_images)
         step("comparing the changes of each row")
         result = check(capture)
     if as_json:
         print_json({**result.facts, "of_tables": result.tables, "listed": result.listed})
     else:
-        print_lines([safe(", ".join(paths)), *map(safe, continuity_lines(result))])
+        print_lines([safe(source.name), *map(safe, continuity_lines(result))])
     return PROBLEMS if strict and result.breaks else FINE
 
 
 @click.command()
-@paths
 @click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="The table to write.")
 @click.option(
     "--to",
@@ -126,18 +115,10 @@ def continuity(
 @click.option("--as", "kind", type=NearestChoice(STREAMS), help="Format of standard output (default: jsonl).")
 @click.option("--exact", is_flag=True, help="CSV: do not escape text that a spreadsheet would run as a formula.")
 @narrowing()
-@format_and_options
+@source
 @strict
 def export(
-    paths: tuple[str, ...],
-    view: str,
-    target: str,
-    kind: str | None,
-    exact: bool,
-    filters: Filters,
-    format_name: str,
-    pairs: Pairs,
-    strict: bool,
+    source: Source, view: str, target: str, kind: str | None, exact: bool, filters: Filters, strict: bool
 ) -> int:
     """Write one table of a capture to a file or to standard output, in capture order."""
     from cdcwb.analysis.export import check_target, check_url, write_stream
@@ -153,7 +134,7 @@ def export(
                 "--as is for standard output (--to -); for a file, the ending of its name gives the format"
             )
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, filters, step)
+        capture = opened(source, filters, step)
         step(f"writing {view}")
         if target == STREAM:
             with standard_output() as out:
@@ -167,44 +148,23 @@ def export(
 
 
 @click.command()
-@paths
-@click.option(
-    "--to",
-    "target",
-    metavar="DIR",
-    type=Target("a new folder"),
-    required=True,
-    help="A new folder.",
-)
+@click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
 @overwriting("a saved capture")
-@format_and_options
-def save(
-    paths: tuple[str, ...],
-    target: str,
-    overwrite: bool,
-    format_name: str,
-    pairs: Pairs,
-) -> None:
+@source
+def save(source: Source, target: str, overwrite: bool) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
 
     check_folder(target, "save writes a folder of tables, export one table to a file", overwrite)
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, {}, step)
+        capture = opened(source, {}, step)
         step(f"saving to {target}")
         capture.save(target, overwrite=overwrite)
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 
-def opened(
-    paths: tuple[str, ...],
-    format_name: str,
-    pairs: Pairs,
-    filters: Filters,
-    step: Step,
-    check: Callable[[Reading], None] = lambda _: None,
-) -> Capture:
-    """The capture at ``paths`` with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
+def opened(source: Source, filters: Filters, step: Step, check: Callable[[Reading], None] = lambda _: None) -> Capture:
+    """The capture of a command with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
     files that the command cannot use. If it needs Spark, ``step`` shows that, and Spark's log lines are off.
 
     Errors in Spark are raised as exceptions, and printed by :mod:`cdcwb.cli.console`.
@@ -218,7 +178,7 @@ def opened(
         parse(filters.get("where", ""))
     except FilterError as wrong:
         raise OptionError(f"where: {wrong}") from None
-    checked = check_capture(paths[0] if len(paths) == 1 else list(paths), format_name, key_values(pairs))
+    checked = check_capture(source.path, source.format, source.options)
     if checked.reading is not None:
         check(checked.reading)
     session.before_start = lambda: step("starting Spark")
@@ -235,12 +195,9 @@ def check_images(reading: Reading) -> None:
 
 def has_problems(capture: Capture) -> bool:
     """Whether a capture has a problem of severity warning or error."""
-
-    def count(batch: pa.RecordBatch) -> int:
-        return int(pc.sum(pc.not_equal(batch["severity"], str(model.Severity.INFO))).as_py() or 0)
-
-    number = capture.rows("problems", ["severity"]).fold(count, total)
-    return number > 0
+    problems = capture.rows("problems", ["severity"])
+    worse = problems.where(lambda batch: pc.not_equal(batch["severity"], str(model.Severity.INFO)))
+    return worse.fold(len, total) > 0
 
 
 # --- history ----------------------------------------------------------------------------------------------------------
@@ -250,7 +207,6 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
 
 
 @click.command()
-@paths
 @click.option("--table", metavar="NAME", required=True, help="The row's table: schema.table, or table.")
 @click.option(
     "--key",
@@ -262,22 +218,14 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
     help="A column of the row's key and its value, such as id=42; may be repeated.",
 )
 @narrowing("transactions", "time_from", "time_to", "where")
-@format_and_options
+@source
 @as_json
-@click.option(
-    "--to",
-    "target",
-    metavar="FILE.jsonl",
-    type=Target(),
-    help="Write the output of --json to this file.",
-)
+@click.option("--to", "target", metavar="FILE.jsonl", type=Target(), help="Write the output of --json to this file.")
 def history(
-    paths: tuple[str, ...],
+    source: Source,
     table: str,
     pairs_of_key: tuple[tuple[str, str], ...],
     filters: Filters,
-    format_name: str,
-    pairs: tuple[tuple[str, str], ...],
     as_json: bool,
     target: str | None,
 ) -> int:
@@ -288,7 +236,7 @@ def history(
     as_json = as_json or target == STREAM
     path = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
     with working("looking through the files") as step:
-        capture = opened(paths, format_name, pairs, filters, step, check_images)
+        capture = opened(source, filters, step, check_images)
         step("looking for the row")
         changes = RowHistory.of(capture, table, dict(pairs_of_key)).shown
     if path is not None:
@@ -320,7 +268,10 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
         time = "" if change["at"] is None else f", {moment(change['at'])}"
         print_lines(["", safe(f"{change['operation']}{time}, {outcome_words(change['outcome'])}")])
         facts = [(_TITLES.get(name, name), change[name]) for name in _SHOWN if change[name] is not None]
-        facts += [("location", _location(location)) for location in change["places"]]
+        facts += [
+            ("location", f"{place['file']}, offset {place['offset']}, length {place['length']}")
+            for place in change["places"]
+        ]
         width = max(len(title) for title, _ in facts)
         print_lines([safe(f"  {title:<{width}}  {value}") for title, value in facts])
         rows = [(safe(f"  {difference['column']}"), safe(difference["told"])) for difference in change["differences"]]
@@ -328,7 +279,3 @@ def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> No
             print_rows(("  column", "value" if change["operation"] != "UPDATE" else "old -> new"), rows)
         else:
             print_lines(["  no values in the record"])
-
-
-def _location(location: dict[str, Any]) -> str:
-    return f"{location['file']}, offset {location['offset']}, length {location['length']}"

@@ -13,13 +13,12 @@ import click
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.options import (
     KeyValue,
+    Source,
     Target,
     Time,
-    format_and_options,
     infer_keys_option,
-    key_values,
     overwriting,
-    paths,
+    source,
 )
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
@@ -44,7 +43,6 @@ _MOST: Final = 10
 
 
 @click.command()
-@paths
 @click.option(
     "--to",
     "target",
@@ -76,9 +74,9 @@ _MOST: Final = 10
 )
 @infer_keys_option
 @overwriting("a folder of XDS documents")
-@format_and_options
+@source
 def xds(
-    paths: tuple[str, ...],
+    source: Source,
     target: str,
     snapshots: Pairs,
     no_snapshot: bool,
@@ -88,8 +86,6 @@ def xds(
     decisions: str | None,
     infer_keys: bool,
     overwrite: bool,
-    format_name: str,
-    pairs: Pairs,
 ) -> None:
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.export import check_target
@@ -98,12 +94,12 @@ def xds(
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
         check_target(decisions, [], ("jsonl",))
-    form, reader, settings_given = _parted(paths, format_name, pairs)
+    form, reader, settings_given = _parted(source)
     settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, settings_given)
-    snapshot_paths = () if snapshots or no_snapshot else _snapshot_files(form, paths)
-    tables = _snapshot(form, snapshots or snapshot_paths, pairs)
+    snapshot_paths = () if snapshots or no_snapshot else _snapshot_files(form, source.paths)
+    tables = _snapshot(form, snapshots or snapshot_paths, source.options)
     with working("reading") as step:
-        capture = opened(paths, format_name, reader, {}, step, partial(_check_reading, infer_keys))
+        capture = opened(source._replace(options=reader), {}, step, partial(_check_reading, infer_keys))
         step("evaluating the log" if form == _LOG else "rendering")
         published = _published(capture, settings, tables, infer_keys)
         _check_keys(published, infer_keys)
@@ -120,42 +116,39 @@ def xds(
 _LOG: Final = "idm-event-log"
 
 
-def _parted(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Pairs, dict[str, Any]]:
+def _parted(source: Source) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The format, its reader options, and the publisher settings; some names are both.
 
     Raises OptionError for a name that is neither, naming the nearest.
     """
     from cdcwb.xds import SETTINGS
 
-    alone = tuple(pair for pair in pairs if pair[0] not in SETTINGS)
-    settings = key_values([pair for pair in pairs if pair[0] in SETTINGS])
-    form, reader = _form(paths, format_name, alone)
+    settings = {name: value for name, value in source.options.items() if name in SETTINGS}
+    alone = {name: value for name, value in source.options.items() if name not in SETTINGS}
+    form, reader = _form(source._replace(options=alone))
     if reader is None:
         return form, alone, settings
     known = sorted({*reader, *SETTINGS})
-    for name, _ in alone:
+    for name in alone:
         if name not in reader:
             raise OptionError(
                 f"unknown option '{name}' for the reader and for publishing.{nearest(name, known)} "
                 f"There are: {', '.join(known)}."
             )
-    return form, tuple(pair for pair in pairs if pair[0] in reader), settings
+    return form, {name: value for name, value in source.options.items() if name in reader}, settings
 
 
-def _form(paths: Sequence[str], format_name: str, pairs: Pairs) -> tuple[str, Mapping[str, str] | None]:
+def _form(source: Source) -> tuple[str, Mapping[str, str] | None]:
     """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose
     from cdcwb.formats.containers.registry import without_login
     from cdcwb.formats.files import list_files
     from cdcwb.opening import saved_format
 
-    source = paths[0] if len(paths) == 1 else list(paths)
-    saved = saved_format(source)
+    saved = saved_format(source.path)
     if saved is not None:
         return saved, None
-    files = list_files(source)
-    options = without_login(key_values(pairs))
-    form, _ = choose(files, format_name, options)
+    form, _ = choose(list_files(source.path), source.format, without_login(source.options))
     return form.name, form.options
 
 
@@ -185,7 +178,7 @@ def _snapshot_files(form: str, paths: Sequence[str]) -> Pairs:
     return tuple(snapshot_files("auto", path).items()) if form == _LOG and len(paths) == 1 else ()
 
 
-def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
+def _snapshot(form: str, snapshots: Pairs, options: Mapping[str, Any]) -> Snapshot | None:
     """The snapshot of the tables, read with the character set and NULL text of the log."""
     from cdcwb.xds import Snapshot
 
@@ -198,7 +191,7 @@ def _snapshot(form: str, snapshots: Pairs, pairs: Pairs) -> Snapshot | None:
         if table in files:
             raise OptionError(f"two snapshots of table '{table}' are given")
         files[table] = file
-    spelled = {name: text for name, text in pairs if name in ("null_text", "charset")}
+    spelled = {name: text for name, text in options.items() if name in ("null_text", "charset")}
     if spelled.get("null_text", "").lower() in ("auto", "none", ""):
         spelled.pop("null_text", None)
     return Snapshot.read(files, **spelled)

@@ -6,6 +6,7 @@ import io
 import json
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,7 @@ from hypothesis import strategies as st
 from cdcwb.cli import console
 from cdcwb.cli.console import sentence
 from cdcwb.cli.look import field_json, tree_lines
-from cdcwb.cli.options import key_values, time_of
-from cdcwb.errors import OptionError
+from cdcwb.cli.options import Time, key_values
 from cdcwb.formats.dissector import Field
 
 
@@ -28,14 +28,14 @@ from cdcwb.formats.dissector import Field
     ],
 )
 def test_times_are_iso_8601_and_utc_without_a_zone(text: str, time: datetime) -> None:
-    assert time_of(text) == time
-    assert time_of(text).utcoffset() == timedelta(0)
+    assert Time().convert(text, None, None) == time
+    assert Time().convert(text, None, None).utcoffset() == timedelta(0)
 
 
 @pytest.mark.parametrize("text", ["", "now", "2025-02-30", "10:57", "0001-01-01T00:00:00+08:00"])
 def test_what_is_no_time_is_said(text: str) -> None:
-    with pytest.raises(OptionError, match="expected a time such as"):
-        time_of(text)
+    with pytest.raises(click.BadParameter, match="expected a time such as"):
+        Time().convert(text, None, None)
 
 
 def test_an_option_given_twice_holds_both_values() -> None:
