@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from cdcwb.formats.text_values import MOST_DIGITS
 
-__all__ = ["TableColumn", "described_column", "replicate_type", "text_of"]
+__all__ = ["TableColumn", "TableVersion", "described_column", "replicate_type", "text_of"]
 
 
 class TableColumn(NamedTuple):
@@ -24,6 +25,52 @@ class TableColumn(NamedTuple):
     scale: int | None = None
     key_position: int | None = None
     nullable: bool | None = None
+
+
+@dataclass(slots=True)
+class TableVersion:
+    """One version of a table. ``table_version`` is its id in :mod:`cdcwb.model`'s tables, ``text`` the schema that
+    describes it; ``file_index`` -1: it has no event."""
+
+    table_version: str
+    schema_name: str | None
+    table_name: str | None
+    columns: list[TableColumn]
+    origin: str
+    text: str | None = None
+    lineage: dict[str, str] = field(default_factory=dict)
+    file_index: int = -1
+    offset: int = -1
+    length: int = -1
+
+    @property
+    def full_name(self) -> str | None:
+        """``schema.table``, or ``table``."""
+        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it was first seen."""
+        return self.file_index, self.offset
+
+    @property
+    def has_event(self) -> bool:
+        """Does an event describe it?"""
+        return self.file_index >= 0
+
+    def to_row(self) -> dict[str, Any]:
+        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
+        event = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
+        return {
+            "table_version": self.table_version,
+            "schema_name": self.schema_name,
+            "table_name": self.table_name,
+            "first_event": event if self.has_event else None,
+            "columns": [column._asdict() for column in self.columns],
+            "origin": self.origin,
+            "schema_text": self.text,
+            "lineage": self.lineage,
+        }
 
 
 _DECIMALS: Final = ("NUMERIC", "DECIMAL")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, TypeVar
 
@@ -43,6 +43,7 @@ FROM_EVENTS: Final = ("file_index", "offset", "kind", "operation", "position", "
 _IMAGES: Final = ("before", "after")
 
 _Version = TypeVar("_Version")
+Reader = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def images_of(request: TableRequest) -> tuple[str, ...]:
@@ -97,16 +98,16 @@ def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> p
     return pa.schema([*(model.EVENTS.field(name) for name in FROM_EVENTS), *fields])
 
 
-def typed_rows(events: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def typed_rows(events: pa.RecordBatch, schema: pa.Schema, read: Reader = parsed) -> pa.RecordBatch:
     """Events as rows of a table with this schema (:func:`request_schema`). A value that its type does not have is
-    null, and a column that a row does not have too."""
+    null, and a column that a row does not have too. ``read``: texts as values of a type."""
     columns = [
-        _typed(events[one.name], one.type) if pa.types.is_struct(one.type) else events[one.name] for one in schema
+        _typed(events[one.name], one.type, read) if pa.types.is_struct(one.type) else events[one.name] for one in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _typed(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
+def _typed(maps: pa.MapArray, kind: pa.StructType, read: Reader) -> pa.StructArray:
     """Maps of texts as structures of typed columns."""
     null, fields = pc.is_null(maps), list(kind)
     if not fields:
@@ -119,7 +120,7 @@ def _typed(maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
     places = np.full((len(fields) + 1, len(maps)), -1, dtype=np.int64)
     places[column, row] = np.arange(len(row))
     arrays = [
-        parsed(items.take(pa.array(at, mask=at < 0)), one.type) for one, at in zip(fields, places[:-1], strict=True)
+        read(items.take(pa.array(at, mask=at < 0)), one.type) for one, at in zip(fields, places[:-1], strict=True)
     ]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=null)
 

@@ -57,7 +57,7 @@ def test_a_row_is_a_name_and_numbers_with_names() -> None:
 
 def test_columns_are_rows_of_the_model() -> None:
     definition = one(table("SHOP.ORDERS", f"ID {ID}", f"NAME {NAME}"))
-    rows = pa.array(definition.to_columns(), model.COLUMN).to_pylist()
+    rows = pa.array([one._asdict() for one in definition.described], model.COLUMN).to_pylist()
     assert rows[0] == {
         "ordinal": 1,
         "name": "ID",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.goldengate.contents import column_types, typed_rows
+from cdcwb.formats.goldengate.contents import typed_rows
 from cdcwb.formats.goldengate.tree import dissect
 from tests.local import plan_of, read
 
@@ -254,8 +254,8 @@ def test_typed_tables_have_what_the_maps_have(tmp_path: Path, defined: Path) -> 
     path.write_text(record(good) + record(bad, 5000), encoding="utf-8")
     options = {"format": "goldengate", "definitions": str(defined)}
     request = TableRequest("STOCK")
-    types = column_types(plan_of(path, **options).shared.versions, request)
-    rows = pa.Table.from_batches(typed_rows(read(path, **options).to_batches(), request, types)).to_pylist()
+    schema = get_format("goldengate").table_schema(plan_of(path, **options), request)
+    rows = pa.Table.from_batches(typed_rows(read(path, **options).to_batches(), schema)).to_pylist()
     assert [one["after"]["ID"] for one in rows] == [7, 8]
     assert [one["after"]["CITY"] for one in rows] == ["OULU", None]
     assert [str(one["after"]["PRICE"]) for one in rows] == ["12.34", "None"]

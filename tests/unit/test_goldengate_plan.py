@@ -185,7 +185,11 @@ def test_byte_order_is_told_from_bodies_and_columns_are_inferred(capture: Path) 
     assert settings(plan)["definitions"] == "inferred"
     assert settings(plan)["time_zone"] == "unknown"
     (version,) = plan.shared.versions
-    assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "inferred", ["c0", "c1"])
+    assert (version.table_version, version.origin, [one.name for one in version.columns]) == (
+        "SHOP.STOCK@1",
+        "inferred",
+        ["c0", "c1"],
+    )
 
 
 def test_a_defgen_file_names_the_columns(capture: Path, tmp_path: Path) -> None:
@@ -193,7 +197,11 @@ def test_a_defgen_file_names_the_columns(capture: Path, tmp_path: Path) -> None:
     beside.write_text(DEFGEN, encoding="utf-8")
     plan = plan_of(capture, format="goldengate", definitions=str(beside))
     (version,) = plan.shared.versions
-    assert (version.key, version.origin, version.names) == ("SHOP.STOCK@1", "side file", ["id", "name"])
+    assert (version.table_version, version.origin, [one.name for one in version.columns]) == (
+        "SHOP.STOCK@1",
+        "side file",
+        ["id", "name"],
+    )
     row = read(capture, format="goldengate", definitions=str(beside)).to_pylist()[-1]
     assert dict(row["after"]) == {"id": "3", "name": "name33"}
     assert dict(row["key"]) == {"id": "3"}
@@ -258,12 +266,12 @@ def in_force(
 ) -> str:
     found = lookup(*texts)
     number = int(found.in_force(TrailFile("./dirdat/aa", order, order), index, name, np.array([rba]))[0])
-    return found.versions[number].key if number >= 0 else ""
+    return found.versions[number].table_version if number >= 0 else ""
 
 
 def test_a_definition_is_called_by_its_index_and_trail_file() -> None:
     found = lookup(metadata(DDR, 50, index=0), metadata(tdr(1), 100), metadata(tdr(1), 900), metadata(tdr(2), 1500))
-    assert [one.key for one in found.versions] == ["2@aa000000001", "2@aa000000001#2"]
+    assert [one.table_version for one in found.versions] == ["2@aa000000001", "2@aa000000001#2"]
     assert found.versions[0].lineage == {
         "database type": "ORACLE",
         "character set": "UTF-8",
@@ -277,7 +285,7 @@ def test_versions_have_different_keys_whatever_their_trail_files_are_called() ->
         return MetadataText(tdr(number), rba, 0, rba, 50, 2, TrailFile("aa", 1, 1, file), "/x/log.txt")
 
     found = lookup(of("aa", 1, 100), of("aa", 2, 200), of("aa#2", 3, 300))
-    assert [one.key for one in found.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]
+    assert [one.table_version for one in found.versions] == ["2@aa", "2@aa#2", "2@aa#2#2"]
 
 
 def test_the_definition_in_force_is_the_last_before_the_record() -> None:
@@ -307,7 +315,7 @@ def test_a_reference_to_another_table_gives_its_columns_to_the_table_of_the_refe
     assert in_force(texts, 1600, index=3, name="SHOP.SHELF") == "SHOP.SHELF@aa000000001"
     found = lookup(*texts)
     stock, shelf = found.versions[:2]
-    assert (shelf.schema, shelf.table, shelf.columns) == ("SHOP", "SHELF", stock.columns)
+    assert (*shelf.name, shelf.columns) == ("SHOP", "SHELF", stock.columns)
     assert (stock.full_name, shelf.lineage["definition of"]) == ("SHOP.STOCK", "SHOP.STOCK (2@aa000000001)")
     assert found.places[0, 1300] == 1
     text = shelf.to_row()["schema_text"]

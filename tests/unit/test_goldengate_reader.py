@@ -133,7 +133,7 @@ def test_a_capture_says_the_same_however_it_is_split(made: Made, workload: str) 
 def test_table_versions_are_those_of_the_truth(made: Made, workload: str) -> None:
     folder = made(**WORKLOADS[workload])
     plan = plan_of(folder / "capture", format="goldengate")
-    found = {one.key: [dict(column) for column in one.columns] for one in plan.shared.versions}
+    found = {one.table_version: [column._asdict() for column in one.columns] for one in plan.shared.versions}
     expected = {one["table_version"]: one["columns"] for one in truth(folder, "table_versions")}
     assert found == expected
 
@@ -441,7 +441,7 @@ def test_values_without_a_definition_are_said_to_be_guesses(tmp_path: Path) -> N
     assert row["after"] == {"c0": "7", "c1": "apples"}
     plan = plan_of(tmp_path / "capture", format="goldengate")
     (version,) = plan.shared.versions
-    assert (version.key, version.origin) == (row["table_version"], "inferred")
+    assert (version.table_version, version.origin) == (row["table_version"], "inferred")
     (said,) = [one for one in plan.detected if one["setting"] == "definitions"]
     assert said["value"] == "inferred"
     assert "value types are inferred from the bytes" in said["evidence"]

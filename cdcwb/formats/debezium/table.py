@@ -9,11 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdcwb.formats.columns import TableColumn
+from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.debezium.layout import CELL, arrow_of
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
-from cdcwb.formats.messages.format import TableVersion
 from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
 
 __all__ = [

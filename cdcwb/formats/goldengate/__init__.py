@@ -162,9 +162,8 @@ class GoldenGate(TrailFormat):
         return request_schema(column_types(plan.shared.versions, request), request)
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
-        """See :func:`~cdcwb.formats.goldengate.values.typed_rows`."""
-        types = column_types(plan.shared.versions, request)
-        return typed_rows(self.read(plan, split, wanted_for(request)), request, types)
+        """See :func:`~cdcwb.formats.goldengate.contents.typed_rows`."""
+        return typed_rows(self.read(plan, split, wanted_for(request)), self.table_schema(plan, request))
 
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every version, in order of appearance; ``first_position`` is null."""
@@ -176,9 +175,9 @@ class GoldenGate(TrailFormat):
         for version in plan.shared.versions:
             for code, sentence in version.definition.problems if version.definition is not None else ():
                 place: dict[str, Any] = {}
-                if version.location is not None:
-                    file_index, offset, length = version.location
-                    place = {"file": plan.files[file_index].path, "offset": offset, "length": length}
+                if version.has_event:
+                    file = plan.files[version.file_index].path
+                    place = {"file": file, "offset": version.offset, "length": version.length}
                 rows.append(problem_row(code, sentence, table=version.full_name, **place))
         return [*rows, *super().problems(plan)]
 
@@ -209,7 +208,7 @@ class GoldenGate(TrailFormat):
         else:
             tree = dissect(record, definition, bodies, reading)
         if found is not None and definition is not None:
-            note = f"decoded with table version {found.key} of {found.full_name} ({found.origin})"
+            note = f"decoded with table version {found.table_version} of {found.full_name} ({found.origin})"
         else:
             note = _UNDEFINED if row.get("before") or row.get("after") else ""
         return tree, row, note, definition is not None or not note

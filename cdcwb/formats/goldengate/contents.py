@@ -15,7 +15,7 @@ a problem (§4.7).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats import requests
 from cdcwb.formats.arrays import (
     Bools,
     Bytes,
@@ -37,23 +38,21 @@ from cdcwb.formats.arrays import (
     gather,
     hex_digits,
     integers,
-    lookup,
     text_array,
 )
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
-from cdcwb.formats.goldengate.definitions import ColumnDef, Version
 from cdcwb.formats.goldengate.layout import Coding, How, Order
 from cdcwb.formats.kernels import kernel, read_only
-from cdcwb.formats.requests import FROM_EVENTS, common_types, images_of, no_table, request_schema, versions_of
-from cdcwb.formats.text_values import cast_each, parsed
+from cdcwb.formats.requests import common_types, no_table, versions_of
+from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
-    "UNKNOWN_ORDER", "BodyLayout", "BodyValue", "ColumnSpans", "ColumnTexts", "Half", "TrailToken", "arrow_type",
-    "column_types", "ddl_items", "decoded", "file_header", "fit", "forms_of", "header_groups", "iso_utc", "items_of",
-    "julian_iso", "not_columns", "odd_indicator", "statement", "texts", "typed_rows", "typed_texts", "user_pairs",
-    "value_of", "walk", "walk_tokens", "wanted_for",
+    "UNKNOWN_ORDER", "BodyLayout", "BodyValue", "ColumnSpans", "ColumnTexts", "Half", "TrailToken", "column_types",
+    "ddl_items", "decoded", "file_header", "fit", "forms_of", "header_groups", "iso_utc", "items_of", "julian_iso",
+    "not_columns", "odd_indicator", "statement", "texts", "typed_rows", "typed_texts", "user_pairs", "value_of", "walk",
+    "walk_tokens", "wanted_for",
 ]  # fmt: skip
 
 _HISTORY: Final = 0x35
@@ -600,56 +599,18 @@ def decoded(raw: bytes, charset: str) -> str | None:
 
 # --- typed tables -----------------------------------------------------------------------------------------------------
 
-_DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
-_MICROS: Final = 26  # characters up to the sixth digit of the fraction
-_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
+_DATE: Final = 10  # characters of a date
 _KINDS: Final = frozenset(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)))
 _OPERATIONS: Final = list(map(str, (Operation.INSERT, Operation.UPDATE, Operation.DELETE)))
 
 
-def arrow_type(column: ColumnDef | None) -> pa.DataType:
-    """The type of a column in typed tables.
-
-    Numbers in text form stay text, as their precision is unknown; so do times of day, intervals, times with a zone, and
-    columns without a definition.
-    """
-    how = Coding(How.UNKNOWN) if column is None else column.coding
-    match how.how:
-        case How.INTEGER if how.scale > 0:
-            return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
-        case How.INTEGER if how.scale < 0 or (how.size == 8 and not how.signed):
-            return pa.decimal128(38, 0)
-        case How.INTEGER:
-            return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
-        case How.FLOAT:
-            return pa.float32() if how.size == 4 else pa.float64()
-        case How.BINARY:
-            return pa.binary()
-        case How.LOB if column and not column.is_text_lob:
-            return pa.binary()
-        case How.MOMENT if column and column.data_type in (191, 192) and column.most_significant_dt == _DT_YEAR:
-            if column.external_length == _DATE or (0 < column.least_significant_dt <= _DT_DAY):
-                return pa.date32()
-            if column.least_significant_dt >= _DT_HOUR and column.external_length <= _CLOCK + 10:
-                return pa.timestamp("us")
-    return pa.string()
-
-
-def column_types(known: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
-    """The requested columns; text if their type is unknown, or differs between versions. Raises CaptureError, which
-    lists the known ones, for an unknown table or column."""
-    versions = [one for one in known if request.name in (one.table, one.full_name)]
+def column_types(known: Iterable[Any], request: TableRequest) -> dict[str, pa.DataType]:
+    """The requested columns of a table, of the ``types`` of its versions; one whose type differs between versions is
+    text. Raises CaptureError, which lists the known ones, for an unknown table or column."""
+    versions = [one for one in known if request.name in (one.table_name, one.full_name)]
     if not versions:
-        raise no_table(request, (one.full_name for one in known))
-    return common_types((one for version in versions_of(versions, request) for one in _typed(version)), request)
-
-
-def _typed(version: Version) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a version with their types."""
-    definition = version.definition
-    names, columns = (version.names, ()) if definition is None else (definition.names, definition.columns)
-    for name, column in zip(names, columns or [None] * len(names), strict=True):
-        yield name, arrow_type(column)
+        raise no_table(request, (one.full_name or "" for one in known))
+    return common_types((one for version in versions_of(versions, request) for one in version.types.items()), request)
 
 
 def wanted_for(request: TableRequest) -> Wanted:
@@ -657,31 +618,19 @@ def wanted_for(request: TableRequest) -> Wanted:
     return Wanted(kinds=_KINDS, tables=frozenset({request.name}))
 
 
-def typed_rows(
-    events: Iterable[pa.RecordBatch], request: TableRequest, types: Mapping[str, pa.DataType]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one table from its events; null if a text is not a value of its column's type, and if a column is not
-    in the image."""
-    schema = request_schema(types, request)
-    for every in events:
-        batch = every.filter(pc.is_in(every.column("operation"), value_set=pa.array(_OPERATIONS)))
-        arrays = [batch.column(name) for name in FROM_EVENTS]
-        arrays += [_struct(batch.column(name), types) for name in images_of(request)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _struct(maps: pa.MapArray, types: Mapping[str, pa.DataType]) -> pa.StructArray:
-    columns = [typed_texts(lookup(maps, name), kind) for name, kind in types.items()]
-    return pa.StructArray.from_arrays(columns, fields=list(map(pa.field, types, types.values())), mask=pc.is_null(maps))
+def typed_rows(events: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one table from its events, with this schema (:func:`cdcwb.formats.requests.request_schema`)."""
+    for batch in events:
+        rows = batch.filter(pc.is_in(batch.column("operation"), value_set=pa.array(_OPERATIONS)))
+        yield requests.typed_rows(rows, schema, typed_texts)
 
 
 def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts of values as values of a type; null if invalid. Dates in Logdump's form, with a colon between day and hour,
     are truncated to the digits of the type."""
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return parsed(texts, kind)
-    if pa.types.is_temporal(kind):
-        day = pc.utf8_slice_codeunits(texts, 0, _DATE)
-        clock = pc.utf8_slice_codeunits(texts, _DATE + 1, _DATE if pa.types.is_date(kind) else _MICROS)
-        texts = pc.if_else(pc.equal(clock, ""), day, pc.binary_join_element_wise(day, clock, " "))
-    return cast_each(texts, kind)
+    if pa.types.is_date(kind):
+        texts = pc.utf8_slice_codeunits(texts, 0, _DATE)
+    elif pa.types.is_timestamp(kind):
+        texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d\d-\d\d):", r"\1 ")
+        texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d\d-\d\d)$", r"\1 00:00")
+    return parsed(texts, kind)

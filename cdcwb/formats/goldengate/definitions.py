@@ -12,19 +12,21 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import dropwhile
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import Ints
-from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, MISSING, Coding, coding_of, is_known, type_name
+from cdcwb.formats.columns import TableColumn, TableVersion
+from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, MISSING, Coding, How, coding_of, is_known, type_name
 from cdcwb.formats.source import open_file
-from cdcwb.model import COLUMN, Problem
+from cdcwb.model import Problem
 from cdcwb.words import unique_names, unused_name
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
 ]  # fmt: skip
 
 
+_DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
+_DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"|[^."]+|(?<=\.)(?=\.)')
 GUARDIAN: Final = re.compile(r"(?:\\[A-Za-z]\w*\.)?\$[A-Za-z]\w*\.[A-Za-z#]\w*\.[A-Za-z]\w*", re.ASCII)
 """Name of a Guardian file (NonStop): node, volume, subvolume and file (§4.8)."""
@@ -87,6 +91,31 @@ class ColumnDef:
         """How values are written in a record."""
         return coding_of(self.data_type, self.sub_data_type or 0, self.external_length, self.scale, self.is_lob)
 
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the column in typed tables. Numbers in text form stay text, as their precision is unknown; so do
+        times of day, intervals, and times with a zone."""
+        how = self.coding
+        match how.how:
+            case How.INTEGER if how.scale > 0:
+                return pa.decimal128(max({2: 5, 4: 10}.get(how.size, 20), how.scale), how.scale)
+            case How.INTEGER if how.scale < 0 or (how.size == 8 and not how.signed):
+                return pa.decimal128(38, 0)
+            case How.INTEGER:
+                return pa.int32() if how.size < 4 or (how.size == 4 and how.signed) else pa.int64()
+            case How.FLOAT:
+                return pa.float32() if how.size == 4 else pa.float64()
+            case How.BINARY:
+                return pa.binary()
+            case How.LOB if not self.is_text_lob:
+                return pa.binary()
+            case How.MOMENT if self.data_type in (191, 192) and self.most_significant_dt == _DT_YEAR:
+                if self.external_length == _DATE or (0 < self.least_significant_dt <= _DT_DAY):
+                    return pa.date32()
+                if self.least_significant_dt >= _DT_HOUR and self.external_length <= _CLOCK + 10:
+                    return pa.timestamp("us")
+        return pa.string()
+
 
 _NUMBERS: Final = {
     "data_type": 0, "external_length": 1, "scale": 3, "null": 5, "most_significant_dt": 10, "least_significant_dt": 11,
@@ -120,20 +149,12 @@ class Definition:
         """The column with this index, from 0; None after the last."""
         return self.columns[index] if 0 <= index < len(self.columns) else None
 
-    def to_columns(self) -> list[dict[str, Any]]:
-        """The columns as rows of :data:`cdcwb.model.COLUMN`, with different names."""
+    @cached_property
+    def described(self) -> list[TableColumn]:
+        """The columns as table versions have them, with different names."""
         return [
-            {
-                "ordinal": column.ordinal,
-                "name": name,
-                "type": column.type,
-                "length": column.external_length,
-                "precision": None,
-                "scale": column.scale,
-                "key_position": column.key_position,
-                "nullable": column.nullable,
-            }
-            for name, column in zip(self.names, self.columns, strict=True)
+            TableColumn(at, name, one.type, one.external_length, None, one.scale, one.key_position, one.nullable)
+            for at, (name, one) in enumerate(zip(self.names, self.columns, strict=True), 1)
         ]
 
     def same_columns(self, other: Definition) -> bool:
@@ -351,45 +372,24 @@ class MetadataText:
     file_name: str = ""
 
 
-@dataclass
-class Version:
-    """One version of a table. ``key`` is its table_version, ``names`` are those of its columns by their index;
-    ``definition`` is None if only these are known. ``location``: file index, offset and length of its event, if any."""
+@dataclass(slots=True)
+class Version(TableVersion):
+    """One version of a table. ``definition`` is None if only the number of its columns is known."""
 
-    key: str
-    schema: str | None
-    table: str
-    names: Sequence[str]
-    origin: str
     definition: Definition | None = None
-    lineage: dict[str, str] = field(default_factory=dict)
-    location: tuple[int, int, int] | None = None
 
     @property
-    def full_name(self) -> str:
-        """``schema.table``, or ``table``."""
-        return full_name(self.schema, self.table)
+    def name(self) -> Name:
+        """Schema and table."""
+        assert self.table_name is not None
+        return self.schema_name, self.table_name
 
     @property
-    def columns(self) -> list[dict[str, Any]]:
-        """The columns as rows of :data:`cdcwb.model.COLUMN`."""
-        if self.definition is not None:
-            return self.definition.to_columns()
-        unknown = dict.fromkeys(one.name for one in COLUMN)
-        return [{**unknown, "ordinal": at, "name": name} for at, name in enumerate(self.names, 1)]
-
-    def to_row(self) -> dict[str, Any]:
-        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        return {
-            "table_version": self.key,
-            "schema_name": self.schema,
-            "table_name": self.table,
-            "first_event": self.location and dict(zip(("file_index", "offset", "length"), self.location, strict=True)),
-            "columns": self.columns,
-            "origin": self.origin,
-            "schema_text": None if self.definition is None else self.definition.text,
-            "lineage": self.lineage,
-        }
+    def types(self) -> dict[str, pa.DataType]:
+        """The types of its columns in typed tables: text without a definition."""
+        columns = self.definition.columns if self.definition is not None else [None] * len(self.columns)
+        types = (pa.string() if one is None else one.arrow_type for one in columns)
+        return dict(zip((one.name for one in self.columns), types, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,33 +440,31 @@ class Lookup:
                 if number < 0:
                     continue
                 version = self.versions[number]
-                if (version.schema, version.table) == name:
+                if version.name == name:
                     index = found.index if index == MISSING else index
                 else:
                     index = MISSING if index == found.index else index  # the header may repeat it (§5.2)
                     own = full_name(*name) if index == MISSING else str(index)
-                    lineage = {**version.lineage, "definition of": f"{version.full_name} ({version.key})"}
+                    lineage = {**version.lineage, "definition of": f"{version.full_name} ({version.table_version})"}
                     assert version.definition is not None
                     text = f"{found.text}\n{version.definition.text}"
                     definition = replace(version.definition, schema=found.schema, table=found.table, text=text)
             if own is not None:
                 prefix = f"{own}@{last_part(trail.name or one.file_name)}"
-                location = (one.file_index, one.offset, one.length)
-                number = self._add(prefix, definition, RECORD_VERSION, lineage, location)
+                number = self._add(prefix, definition, RECORD_VERSION, lineage, one)
             self.places[one.file_index, one.offset] = number
             if latest.get((trail.trail, trail.order, index)) != number:
                 self.entries.append(InForce(trail.trail, trail.order, index, one.at, number))
-            name = self._name(number)
+            name = self.versions[number].name
             places = (trail.trail, trail.order, index), (trail.trail, name, index), (trail.trail, name)
             latest |= dict.fromkeys(places, number)
         for definition in beside:
-            self._add(full_name(definition.schema, definition.table), definition, SIDE_FILE, {}, None)
+            self._add(full_name(definition.schema, definition.table), definition, SIDE_FILE, {})
         self._index()
 
     def _add(
-        self, prefix: str, definition: Definition, origin: str, lineage: dict[str, str],
-        location: tuple[int, int, int] | None,
-    ) -> int:  # fmt: skip
+        self, prefix: str, definition: Definition, origin: str, lineage: dict[str, str], of: MetadataText | None = None
+    ) -> int:
         """The number of the version with this prefix of its key and these columns, which is created if missing. Other
         columns with the same prefix get ``#2``, ``#3``; those of side files ``@1``, ``@2``."""
         known = self._by_prefix[prefix]
@@ -477,8 +475,11 @@ class Lookup:
         key = unused_name(prefix if origin == RECORD_VERSION else f"{prefix}@{len(known) + 1}", self._keys)
         self._keys.add(key)
         known.append(len(self.versions))
-        schema, table = definition.schema, definition.table
-        self.versions.append(Version(key, schema, table, [*definition.names], origin, definition, lineage, location))
+        made = Version(key, definition.schema, definition.table, definition.described, origin, definition.text, lineage)
+        made.definition = definition
+        if of is not None:
+            made.file_index, made.offset, made.length = of.file_index, of.offset, of.length
+        self.versions.append(made)
         return known[-1]
 
     def infer(self, widths: dict[str, int]) -> None:
@@ -486,9 +487,9 @@ class Lookup:
         for name, width in widths.items():
             schema, table = split_name(name)
             key = f"{full_name(schema, table)}@1"
-            if key not in {one.key for one in self.versions}:
-                names = [f"c{index}" for index in range(width)]
-                self.versions.append(Version(key, schema, table, names, INFERRED))
+            if key not in {one.table_version for one in self.versions}:
+                columns = [TableColumn(index + 1, f"c{index}") for index in range(width)]
+                self.versions.append(Version(key, schema, table, columns, INFERRED))
         self._index()
 
     def _index(self) -> None:
@@ -497,13 +498,10 @@ class Lookup:
         self._by_name: defaultdict[Name, list[InForce]] = defaultdict(list)
         for entry in sorted(self.entries, key=lambda one: (one.trail, one.order, one.at)):
             self._by_index[entry.trail, entry.order, entry.index].append(entry)
-            self._by_name[self._name(entry.number)].append(entry)
-        others = [(self._name(at), at) for at, one in enumerate(self.versions) if one.origin != RECORD_VERSION]
+            self._by_name[self.versions[entry.number].name].append(entry)
+        others = [(one.name, at) for at, one in enumerate(self.versions) if one.origin != RECORD_VERSION]
         others.reverse()  # the first of a name counts
         self._other = {_lower(name): number for name, number in others} | dict(others)
-
-    def _name(self, number: int) -> Name:
-        return self.versions[number].schema, self.versions[number].table
 
     def defined(self, name: str) -> bool:
         """Whether there is a definition of the table with this (printed) name."""
@@ -522,7 +520,7 @@ class Lookup:
         if not name:
             return _latest(indexed, at, np.int64(indexed[0].number if indexed else -1))
         split = split_name(name)
-        indexed = [one for one in indexed if self._name(one.number) == split]
+        indexed = [one for one in indexed if self.versions[one.number].name == split]
         if indexed and indexed[0].at <= at.min():
             return _latest(indexed, at, np.int64(-1))
         named = self._by_name.get(split, [])

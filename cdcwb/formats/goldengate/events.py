@@ -369,9 +369,9 @@ def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     """Schemas, tables and their versions: by name if printed, else by version."""
     records, versions, version = known.records, known.shared.versions, known.version[rows]
     table = np.where(records.shape[rows] == RECORD, records.table[rows], MISSING)
-    keys = pa.array([one.key for one in versions], pa.string())
+    keys = pa.array([one.table_version for one in versions], pa.string())
     batch.put("table_version", keys.take(pa.array(version, mask=version < 0)))
-    names = [*map(_split, records.tables), *((one.schema, one.table) for one in versions), (None, None)]
+    names = [*map(_split, records.tables), *(one.name for one in versions), (None, None)]
     none = len(names) - 1
     empty = np.array([*(not name for name in records.tables), True])[table]
     code = np.where(empty, np.where(version < 0, none, len(records.tables) + version), table)

@@ -26,9 +26,9 @@ from cdcwb.formats.dissector import (
     detected_row,
 )  # fmt: skip
 from cdcwb.formats.files import open_source
-from cdcwb.formats.goldengate.contents import typed_rows, wanted_for
+from cdcwb.formats.goldengate.contents import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.events import decode, event_of, note, record_of, times_of
-from cdcwb.formats.goldengate_export.table import FirstPass, Version, column_types, versions_from
+from cdcwb.formats.goldengate_export.table import FirstPass, Version, versions_from
 from cdcwb.formats.goldengate_export.tree import json_tree, xml_tree
 from cdcwb.formats.goldengate_export.xml import event_of_piece, evidence_of, iter_pieces
 from cdcwb.formats.json_messages import JsonMessages
@@ -207,14 +207,13 @@ class GoldenGateExport(JsonMessages):
 
     def read_table(self, plan: Plan, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split as typed columns."""
-        return typed_rows(self.read(plan, split, wanted_for(request)), request, column_types(plan.versions, request))
+        return typed_rows(self.read(plan, split, wanted_for(request)), self.table_schema(plan, request))
 
     def read_table_rows(
         self, plan: Plan, batches: Iterator[pa.RecordBatch], request: TableRequest
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
-        events = self.read_rows(plan, batches, wanted_for(request))
-        return typed_rows(events, request, column_types(plan.versions, request))
+        return typed_rows(self.read_rows(plan, batches, wanted_for(request)), self.table_schema(plan, request))
 
     # --- one record
 

@@ -11,16 +11,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from cdcwb.formats.columns import TableColumn
-from cdcwb.formats.dissector import TableRequest
+from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.goldengate.definitions import full_name
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
-from cdcwb.formats.messages.format import TableVersion
-from cdcwb.formats.requests import common_types, no_table, versions_of
 from cdcwb.model import Kind
 
-__all__ = ["FirstPass", "Version", "column_types", "versions_from"]
+__all__ = ["FirstPass", "Version", "versions_from"]
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
 _KINDS: Final = {bool: "boolean", int: "number", msgspec.Raw: "number"}
@@ -141,11 +138,3 @@ def versions_from(found: FirstPass) -> list[Version]:
         name = f"{full_name(schema, table)}@1"
         made.append(Version(name, schema, table, columns, "inferred", types=types))
     return made
-
-
-def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
-    """The requested columns of a table, with their types. Raises CaptureError for an unknown table or column."""
-    of_table = [one for one in versions if request.name in (one.table_name, one.full_name)]
-    if not of_table:
-        raise no_table(request, (one.full_name or "" for one in versions))
-    return common_types((one for version in versions_of(of_table, request) for one in version.types.items()), request)

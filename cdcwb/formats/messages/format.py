@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats import options as opt
-from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import Where, messages_of, topic_partitions
@@ -42,8 +41,7 @@ from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
 __all__ = [
-    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass",
-    "TableVersion", "first_messages",
+    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass", "first_messages",
 ]  # fmt: skip
 
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
@@ -63,55 +61,6 @@ class Options:
     mode: str = "PERMISSIVE"
     container: dict[str, Any] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
-
-
-# --- table versions ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class TableVersion:
-    """One version of a table. ``table_version`` is its id in :mod:`cdcwb.model`'s tables, ``text`` the schema that
-    describes it; ``file_index`` -1: it has no event."""
-
-    table_version: str
-    schema_name: str | None
-    table_name: str | None
-    columns: list[TableColumn]
-    origin: str
-    text: str | None = None
-    lineage: dict[str, str] = field(default_factory=dict)
-    file_index: int = -1
-    offset: int = -1
-    length: int = -1
-
-    @property
-    def full_name(self) -> str | None:
-        """``schema.table``, or ``table``."""
-        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Where it was first seen."""
-        return self.file_index, self.offset
-
-    @property
-    def has_event(self) -> bool:
-        """Does an event describe it?"""
-        return self.file_index >= 0
-
-    def to_row(self) -> dict[str, Any]:
-        """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        event = {"file_index": self.file_index, "offset": self.offset, "length": self.length}
-        return {
-            "table_version": self.table_version,
-            "schema_name": self.schema_name,
-            "table_name": self.table_name,
-            "first_event": event if self.has_event else None,
-            "columns": [column._asdict() for column in self.columns],
-            "origin": self.origin,
-            "schema_text": self.text,
-            "lineage": self.lineage,
-        }
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

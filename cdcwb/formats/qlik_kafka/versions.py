@@ -9,11 +9,10 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.columns import TableColumn, described_column, text_of
+from cdcwb.formats.columns import TableColumn, TableVersion, described_column, text_of
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.json_values import as_text
-from cdcwb.formats.messages.format import TableVersion
 
 __all__ = [
     "NAMED_BY", "OPTION", "TOPIC", "UNNAMED", "MessageSettings", "MessageTable", "Version", "VersionLookup",
