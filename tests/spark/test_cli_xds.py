@@ -11,8 +11,8 @@ import pytest
 
 import cdcwb
 from cdcwb.cli import main
+from cdcwb.xds import parse_documents, validate
 from cdcwb_synth import generate
-from tests.reference.xds_reader import parse_documents, validate
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -15,10 +15,9 @@ from lxml import etree
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.decode import xml_unfit
-from cdcwb.xds import EVENT, document, document_batches, documents
+from cdcwb.xds import EVENT, document, document_batches, documents, validate
 from cdcwb.xds.document import TYPES, association, quoted
 from tests.reference.xds_documents import documents_plainly
-from tests.reference.xds_reader import validate
 from tests.xds_events import SPECIAL, made
 
 

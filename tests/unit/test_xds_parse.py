@@ -1,4 +1,4 @@
-"""Documents read back are the events that were written; the vocabulary of documents."""
+"""Documents read back: the same events, whatever stands in them; nothing is fetched, expanded or guessed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, MalformedRecordError
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds import EVENT, ROWS, Settings, documents
-from tests.reference.xds_reader import parse_documents, validate
+from cdcwb.xds import EVENT, ROWS, Settings, documents, parse_documents, validate
 from tests.reference.xds_rows import publish, to_rows
 from tests.xds_events import log_rows, made
 
@@ -126,6 +127,39 @@ def test_documents_stand_behind_each_other_with_or_without_declarations() -> Non
     assert found["association"].to_pylist() == ["1", "ä", "1", "ä", "3"]
 
 
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "utf-16", "UTF-8", "windows-1252"])
+def test_other_encodings_are_read_where_they_are_declared(encoding: str) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?>{DELETE.format("ä")}'.encode(encoding)
+    assert parse_documents(data).events["association"].to_pylist() == ["ä"]
+    assert parse_documents(b"\xef\xbb\xbf" + DELETE.format("ä").encode()).events["association"].to_pylist() == ["ä"]
+
+
+@pytest.mark.parametrize(
+    ("inside", "sentence"),
+    [
+        ("<status level='success'/>", "status in line 1 is not one of add, modify, delete"),
+        ("<add/>", "add in line 1 has no class-name"),
+        ("<modify class-name='a'/>", "modify in line 1 has no modify-attr"),
+        ("<add class-name='a'><add-attr name='b'/></add>", "add in line 1 has an add-attr without an attr-name"),
+        ("<add class-name='a'><add-attr attr-name='b'/></add>", "add in line 1 has an add-attr without a value"),
+        (
+            "<modify class-name='a'><modify-attr name='b'/></modify>",
+            "modify in line 1 has a modify-attr without an attr-name",
+        ),
+        (modify("<add-value/>"), "modify in line 1 has an add-value without a value"),
+        (
+            modify("<add-value><value type='structured'><component/></value></add-value>"),
+            "modify in line 1 has a value that is not one text of a known type (type 'structured')",
+        ),
+        (modify("<value/>"), "modify in line 1 has value in its attribute 'a'"),
+    ],
+)
+def test_what_is_no_event_is_said_and_does_not_touch_the_others(inside: str, sentence: str) -> None:
+    found = parse_documents(NDS.format(inside + DELETE.format("1")).encode())
+    assert found.others == [f"document 1: {sentence}"]
+    assert found.events["event"].to_pylist() == [1]
+
+
 def test_output_documents_hold_no_events() -> None:
     found = parse_documents(b"<nds dtdversion='4.0'><output><status level='success'/></output></nds>")
     assert (found.events.num_rows, found.others) == (0, ["document 1: output holds no events"])
@@ -139,6 +173,62 @@ def test_one_id_may_stand_in_two_documents() -> None:
 def test_nothing_is_no_document() -> None:
     assert parse_documents(b"").events.equals(EVENT.empty_table())
     assert validate(b" \n") == ["no document: nothing but blanks was found"]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"<!DOCTYPE add [<!ENTITY e 'x'>]><add class-name='a'/>", "a document type declaration is not read"),
+        (b"<!DOCTYPE nds SYSTEM 'http://127.0.0.1:1/nds.dtd'><nds/>", "a document type declaration is not read"),
+        (b"<add class-name='&e;'/>", "line 1, Entity 'e' not defined"),
+        (b"<add class-name='a'>", "its last element has no end"),
+        (b"<add class-name='a'/>\n</documents>\n<x/>", "line 3, Extra content at the end of the document"),
+        (b"<add class-name='a'/></documents>", "Extra content"),
+        (b"\n<add>\x01</add>", "line 2, "),
+        (b"\n<add>\xff</add>", "line 2, "),
+        (b"x", "text outside of any element, 'x'"),
+        (b"<a/> some text <a/>", "text outside of any element, 'some text'"),
+        (b"<a/> some text", "text outside of any element, 'some text'"),
+        (b"<a j:b='c'/>", "line 1, Namespace prefix j for b on a is not defined"),
+        (b"<?xml version='1.0' encoding='rot13'?><a/>", "no XML document in the encoding 'rot13'"),
+        (b"<?xml version='1.0' encoding='ascii'?><a/><?xml version='1.0' encoding='big5'?><a/>", "several encodings"),
+        (b"<a>" * 100_000, ""),
+    ],
+)
+def test_what_is_no_document_is_refused_with_its_reason(data: bytes, sentence: str) -> None:
+    with pytest.raises(MalformedRecordError, match=r"^no XML document|^documents in several encodings") as caught:
+        parse_documents(data)
+    assert sentence in str(caught.value)
+    assert validate(data) != []
+
+
+PARTS = (
+    "<nds>",
+    "</nds>",
+    "<add",
+    ">",
+    "/>",
+    "<?xml",
+    "?>",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    "&",
+    "x",
+    "</documents>",
+)
+
+
+@given(st.binary(max_size=40) | st.lists(st.sampled_from(PARTS)).map(lambda parts: "".join(parts).encode()))
+def test_any_bytes_are_documents_or_refused(data: bytes) -> None:
+    try:
+        parse_documents(data)
+    except MalformedRecordError:
+        assert validate(data) != []
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
