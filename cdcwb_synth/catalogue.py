@@ -1,5 +1,5 @@
-"""The tables that generated workloads are about: a small shop with a warehouse, and one table that has every column
-type."""
+"""The tables that generated workloads are about (``shop.json``): a small shop with a warehouse, and one table that has
+every column type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from cdcwb_synth.values import Column, Type
+from cdcwb_synth.values import SHOP, Column, Type
 
 __all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "reshape", "tables"]
 
@@ -64,12 +64,12 @@ _COLUMN: Final = re.compile(
 )
 
 
-def _columns(text: str, edges: bool = False) -> tuple[Column, ...]:
+def _columns(texts: list[str], edges: bool) -> tuple[Column, ...]:
     """Columns as CREATE TABLE has them; ``of``: what their values look like. ``edges``: extreme values come first,
     except in the key."""
     made = []
-    for part in text.replace("\n", " ").split(";"):
-        found = _COLUMN.fullmatch(" ".join(part.split()))
+    for part in texts:
+        found = _COLUMN.fullmatch(part)
         if found is None:
             raise ValueError(f"{part!r} is not a column")
         keyword, size = found["keyword"], int(found["size"] or 0)
@@ -92,61 +92,11 @@ def _columns(text: str, edges: bool = False) -> tuple[Column, ...]:
     return tuple(made)
 
 
-_SHOP: Final = {
-    "customer": _columns("""
-        customer_id serial of key; full_name varchar(60,0) not null of person; since date; rating smallint;
-        is_member boolean; discount decimal(5,2); city nvarchar(40,0) of city"""),
-    "orders": _columns("""
-        order_id bigserial of key; customer_id integer not null; total money(12,2);
-        placed_at datetime year to second not null of now; state char(8) not null of state;
-        note lvarchar(400) of phrase"""),
-    "order_line": _columns("""
-        line_id serial8 of key; order_id bigint not null; goods varchar(80,0) not null of goods; quantity int;
-        price decimal(10,2); place char(6) of code"""),
-    "stock_move": _columns("""
-        move_id serial of key; goods varchar(80,0) not null of goods; quantity int8; weight smallfloat;
-        moved_at datetime year to fraction(5) of now; took interval hour to second; place varchar(12) of code"""),
-    "reading": _columns("""
-        reading_id bigserial of key; station nchar(10) not null of code; celsius float; level decimal(8);
-        at datetime hour to fraction(3) of now"""),
-    "shift": _columns("""
-        shift_id serial of key; person nvarchar(60,0) of person; starts datetime hour to minute;
-        length interval hour(3) to minute; notice interval year to month; day date; place char(6) of code;
-        paid boolean"""),
-    "document": _columns("""
-        document_id serial of key; scan blob; plain clob; month datetime year to month;
-        title varchar(120,0) of phrase"""),
-}
-
-EVERYTHING: Final = _columns(
-    """
-    id serial of key; c_smallint smallint; c_integer integer; c_int int; c_bigint bigint;
-    c_bigserial bigserial not null; c_int8 int8; c_serial8 serial8 not null; c_date date; c_float float;
-    c_double double precision; c_smallfloat smallfloat; c_real real; c_boolean boolean; c_char char(10);
-    c_char1 char(1); c_nchar nchar(12); c_varchar varchar(20,0); c_varchar255 varchar(255); c_nvarchar nvarchar(30,10);
-    c_lvarchar lvarchar(600); c_decimal_5_2 decimal(5,2); c_decimal_4_3 decimal(4,3); c_decimal_7_7 decimal(7,7);
-    c_decimal_10_0 decimal(10,0); c_decimal_32_16 decimal(32,16); c_decimal_32_15 decimal(32,15); c_floating decimal;
-    c_floating_4 decimal(4); c_floating_32 decimal(32); c_numeric numeric(10,6); c_money money(10,2); c_money_16 money;
-    c_year datetime year to year; c_year_month datetime year to month; c_year_day datetime year to day;
-    c_year_hour datetime year to hour; c_year_minute datetime year to minute; c_year_second datetime year to second;
-    c_year_fraction1 datetime year to fraction(1); c_year_fraction3 datetime year to fraction(3);
-    c_year_fraction5 datetime year to fraction(5); c_month_day datetime month to day;
-    c_month_fraction2 datetime month to fraction(2); c_day_minute datetime day to minute;
-    c_hour_second datetime hour to second; c_hour_fraction5 datetime hour to fraction(5);
-    c_hour_fraction4 datetime hour to fraction(4); c_minute_fraction5 datetime minute to fraction(5);
-    c_second datetime second to second; c_second_fraction3 datetime second to fraction(3);
-    c_fraction5 datetime fraction to fraction(5); i_year_month interval year to month; i_year9 interval year(9) to year;
-    i_month3 interval month(3) to month; i_day3_second interval day(3) to second;
-    i_day_fraction1 interval day to fraction(1); i_hour_second interval hour to second;
-    i_hour4_minute interval hour(4) to minute; i_minute5_fraction5 interval minute(5) to fraction(5);
-    i_second9_fraction3 interval second(9) to fraction(3); i_day9 interval day(9) to day; l_blob blob; l_clob clob""",
-    edges=True,
-)
+_TABLES: Final = {name: _columns(columns, name == "everything") for name, columns in SHOP["tables"].items()}
+EVERYTHING: Final = _TABLES.pop("everything")
 """Every column type with many of its sizes and qualifiers, extreme values first."""
 
-_FILLERS: Final = _columns("""
-    n integer; t varchar(40,0) of goods; d decimal(12,2); b bigint; c char(12) of code; f float; day date;
-    at datetime year to fraction(5); s smallint; v nvarchar(20,0) of city""")
+_FILLERS: Final = _TABLES.pop("fillers")
 
 
 def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
@@ -157,8 +107,8 @@ def tables(count: int, columns: int, everything: bool) -> list[TableVersion]:
     """
     made = []
     for index in range(count):
-        name, design = list(_SHOP.items())[index % len(_SHOP)]
-        copy = index // len(_SHOP)
+        name, design = list(_TABLES.items())[index % len(_TABLES)]
+        copy = index // len(_TABLES)
         if columns:
             more = max(0, columns - len(design))
             extra = [_FILLERS[i % len(_FILLERS)] for i in range(more)]

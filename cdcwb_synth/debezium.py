@@ -41,14 +41,10 @@ class DebeziumOptions(Options):
     schema_changes: int = same("schema_changes", default=6)
     refresh_rows: int = option(20, "rows of the snapshot that every table begins with", 0, 10_000_000)
     connector: str = option("postgresql", "connector", of=("postgresql", "mysql", "sqlserver", "oracle"))
-    form: str = option(
-        "json-schema", "converter: JSON with schema, JSON without, Avro", of=("json-schema", "json", "avro")
-    )
+    form: str = option("json-schema", "converter; json has no schema", of=("json-schema", "json", "avro"))
     container: str = option("console", "what holds the messages", of=("console", "lines", "kcat", "parquet"))
     transactions: bool = option(True, "the transaction topic, and the field transaction of change events")
-    unavailable_share: float = option(
-        0.3, "postgresql: share of the updates that lack a long text that they do not change", 0, 1
-    )
+    unavailable_share: float = option(0.3, "postgresql: share of the updates that lack an unchanged long text", 0, 1)
     heartbeats: int = option(20, "transactions between two heartbeats; 0: none", 0, 1_000_000)
 
     def rules(self) -> Rules:
@@ -103,8 +99,10 @@ class Described(NamedTuple):
 def _described(column: Column) -> Described:
     """The column as a connector describes it."""
     text = text_of(column)
-    kind, semantic, precision, scale = "string", None, None, None
-    fields: dict[str, Node] = {}
+
+    def made(kind: str, cell: Callable[[Any], Cell], **schema: Any) -> Described:
+        node = Node(kind, column.nullable, **schema)
+        return Described(column.name, node, Memo(cell, None, is_exact=cell is _floating))
 
     def number(value: int, shown: str | None = None) -> Cell:
         return Cell(value, value, str(value) if shown is None else shown, str(value))
@@ -113,33 +111,32 @@ def _described(column: Column) -> Described:
         written = base64.b64encode(data).decode()
         return Cell(written, data, shown, written)
 
-    cell: Callable[[Any], Cell] = lambda value: Cell(*[text(value)] * 4)  # noqa: E731
     match column.type:
         case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8:
-            kind, cell = _INTEGERS[column.type], number
+            return made(_INTEGERS[column.type], number)
         case Type.BOOLEAN:
-            kind, cell = "boolean", lambda value: Cell(value, value, text(value), text(value))
+            return made("boolean", lambda value: Cell(value, value, text(value), text(value)))
         case Type.FLOAT:
-            kind, cell = "double", lambda value: _float(value, repr(value))
+            return made("double", lambda value: _float(value, repr(value)))
         case Type.SMALLFLOAT:  # of single precision: its own digits, in the form that a double of them has
-            kind, cell = "float", lambda value: _float(value, repr(float(str(np.float32(value)))))
+            return made("float", lambda value: _float(value, repr(float(str(np.float32(value))))))
         case Type.DATE:
-            kind, semantic = "int32", "io.debezium.time.Date"
-            cell = lambda value: number((value - date(1970, 1, 1)).days, text(value))  # noqa: E731
-        case Type.DECIMAL if column.places is not None:
-            kind, semantic, precision, scale = "bytes", _DECIMAL, column.digits, column.places
-            cell = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
+            days = lambda value: number((value - date(1970, 1, 1)).days, text(value))  # noqa: E731
+            return made("int32", days, name="io.debezium.time.Date")
+        case Type.DECIMAL if (scale := column.places) is not None:
+            fixed = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
+            return made("bytes", fixed, name=_DECIMAL, precision=column.digits, scale=scale)
         case Type.DECIMAL:
-            kind, semantic, cell = "struct", _VARIABLE, _floating
-            fields = {"scale": Node("int32", optional=False), "value": Node("bytes", optional=False)}
+            parts = {"scale": Node("int32", optional=False), "value": Node("bytes", optional=False)}
+            return made("struct", _floating, name=_VARIABLE, fields=parts)
         case Type.DATETIME if column.fields[:3] == ("year", "month", "day") and len(column.fields) > 5:
             fine = column.fields[-1] == "fraction" and column.fraction > 3
-            kind, semantic = "int64", "io.debezium.time.MicroTimestamp" if fine else "io.debezium.time.Timestamp"
-            cell = lambda value: number(*_timestamp(value, column, fine))  # noqa: E731
+            name = "io.debezium.time.MicroTimestamp" if fine else "io.debezium.time.Timestamp"
+            return made("int64", lambda value: number(*_timestamp(value, column, fine)), name=name)
         case Type.LOB:
-            kind, cell = "bytes", lambda value: raw(value, value.hex())
-    schema = Node(kind, column.nullable, semantic, fields, precision, scale)
-    return Described(column.name, schema, Memo(cell, None, is_exact=cell is _floating))
+            return made("bytes", lambda value: raw(value, value.hex()))
+        case _:
+            return made("string", lambda value: Cell(*[text(value)] * 4))
 
 
 def _float(value: float, text: str) -> Cell:
@@ -170,18 +167,24 @@ _SOURCE: Final = "io.debezium.connector.Source"
 _AVRO: Final = {"int16": "int", "int32": "int", "int64": "long"}
 
 
-def _plain(fields: Mapping[str, Any], name: str, *, optional: bool = False) -> Node:
-    """The schema of an object of numbers and texts."""
-    kinds = {key: Node("int64" if isinstance(one, int) else "string") for key, one in fields.items()}
-    return Node("struct", optional, name, kinds)
+def _node(value: Any, name: str, longs: tuple[str, ...] = (), *, optional: bool = False) -> Node:
+    """The schema of an object of numbers, texts, lists and objects; ``longs`` are numbers that may be null."""
+    if isinstance(value, dict):
+        fields = {key: _node(one, f"{name}.{key}", longs, optional=True) for key, one in value.items()}
+        return Node("struct", optional, name, fields)
+    if isinstance(value, list):
+        return Node("array", optional, fields={"items": _node(value[0], f"{name}.item", longs)})
+    if isinstance(value, bool):
+        return Node("boolean")
+    return Node("int64" if isinstance(value, int) or name.rpartition(".")[2] in longs else "string", optional)
 
 
 def _envelope(name: str, columns: list[Described], source: Mapping[str, Any]) -> Node:
     """The schema of a change event."""
     row = Node("struct", True, f"{name}.Value", {column.name: column.schema for column in columns})
     fields = {
-        "before": row, "after": row, "source": _plain(source, _SOURCE), "op": Node("string", optional=False),
-        "ts_ms": Node("int64"), "transaction": _plain(_BLOCK, "event.block", optional=True),
+        "before": row, "after": row, "source": _node(source, _SOURCE), "op": Node("string", optional=False),
+        "ts_ms": Node("int64"), "transaction": _node(_BLOCK, "event.block", optional=True),
     }  # fmt: skip
     return Node("struct", False, f"{name}.Envelope", fields)
 
@@ -189,7 +192,9 @@ def _envelope(name: str, columns: list[Described], source: Mapping[str, Any]) ->
 def _connect(node: Node, field: str | None = None) -> Fields:
     """A schema as the JSON converter writes it."""
     schema: Fields = {"type": node.kind}
-    if node.fields:
+    if node.kind == "array":
+        schema |= {"items": _connect(node.fields["items"])}
+    elif node.fields:
         schema["fields"] = [_connect(one, name) for name, one in node.fields.items()]
     schema["optional"] = node.optional
     if node.name is not None:
@@ -211,6 +216,8 @@ def _avro(node: Node, known: set[str], space: str = "") -> Any:
             known.add(node.name)
             fields = {name: _avro(one, known, own) for name, one in node.fields.items()}
             schema = avro_record(short, fields, None if own == space else own, **{"connect.name": node.name})
+    elif node.kind == "array":
+        schema = {"type": "array", "items": _avro(node.fields["items"], known, space)}
     elif node.name == _DECIMAL:
         numbers = {"scale": node.scale, "precision": node.precision, "logicalType": "decimal"}
         schema = {"type": "bytes", **numbers, "connect.parameters": node.parameters, "connect.name": _DECIMAL}
@@ -219,26 +226,6 @@ def _avro(node: Node, known: set[str], space: str = "") -> Any:
     elif node.kind == "int16":
         schema = {"type": "int", "connect.type": "int16"}
     return ["null", schema] if node.optional else schema
-
-
-def _avro_schema_change(value: Fields, named: str) -> Fields:
-    """The schema of a schema change in Avro."""
-    kinds = {bool: "boolean", int: "long", str: "string"}
-
-    def nullable(fields: Mapping[str, Any]) -> Fields:
-        longs = dict.fromkeys({"length", "scale"} & fields.keys(), "long")
-        types = {key: kinds.get(type(one), "string") for key, one in fields.items()} | longs
-        return {name: ["null", kind] for name, kind in types.items()}
-
-    def array(items: Any) -> Fields:
-        return {"type": "array", "items": items}
-
-    column = avro_record("Column", nullable(value["tableChanges"][0]["table"]["columns"][0]))
-    table = avro_record("Table", {"primaryKeyColumnNames": array("string"), "columns": array(column)})
-    change = avro_record("Change", nullable({"type": "", "id": ""}) | {"table": table})
-    simple = nullable({name: one for name, one in value.items() if name not in ("source", "tableChanges")})
-    fields = {"source": _avro(_plain(value["source"], _SOURCE), set()), **simple, "tableChanges": array(change)}
-    return avro_record("SchemaChange", fields) | {"namespace": named.rpartition(".")[0]}
 
 
 # --- the log of the source (§3, §4) -----------------------------------------------------------------------------------
@@ -553,11 +540,10 @@ class DebeziumEncoder(Encoder[_Table]):
             node = _envelope(named, kind.columns, value["source"])
         else:
             named = named if kind is None else f"io.debezium.connector.common.{kind}"
-            node = _plain(value | ({"event_count": 1} if kind == "Transaction" and self._is_avro else {}), named)
+            node = _node(value, named, ("length", "scale", *(["event_count"] if self._is_avro else [])))
         if not self._is_avro:
             return msgspec.json.encode(_connect(node))
-        schema = _avro_schema_change(value, named) if kind == "SchemaChange" else _avro(node, set())
-        return AvroSchema(schema, (", ", ": "))
+        return AvroSchema(_avro(node, set()), (", ", ": "))
 
     def _version(self, table: _Table, location: Location) -> Version:
         """The version of rows of this shape: with a schema what that says, else the names."""

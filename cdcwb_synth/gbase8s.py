@@ -36,24 +36,16 @@ class GBase8sOptions(Options):
     """What happens, and how the stream is written."""
 
     schema_kinds: str = same("schema_kinds", default="add,retype,drop")
-    reversed_updates: float = option(
-        0.0, "share of the updates whose after image comes first (fragmented tables)", 0, 1
-    )
-    split_updates: float = option(
-        0.02, "share of the updates with another transaction's record between their halves", 0, 1
-    )
+    reversed_updates: float = option(0.0, "share of the updates whose after image comes first", 0, 1)
+    split_updates: float = option(0.02, "share of the updates with another record between their halves", 0, 1)
     missing_begins: int = option(0, "transactions whose begin precedes the capture", 0, 10_000)
     errors: int = option(0, "errors reported by the source", 0, 10_000)
     charset: str = option("utf-8", "character set of texts (a Python codec name that contains ASCII)")
     byte_order: str = option("little", "byte order of the size words", of=("little", "big"))
     prefix_width: int = option(2, "bytes of the length before a VARCHAR", 1, 2)
-    table_names: bool = option(
-        False, "labels.json is where readers find it, and the truth has the tables' names; else by label number"
-    )
+    table_names: bool = option(False, "readers find labels.json, and the truth has the tables' names, not their labels")
     files: int = option(1, "files that continue one stream", 1, 100_000)
-    shape: str = option(
-        "binary", "how the files hold the records", of=("binary", "hex", "xxd", "hexdump", "reads", "buffers")
-    )
+    shape: str = option("binary", "form of the files", of=("binary", "hex", "xxd", "hexdump", "reads", "buffers"))
     cut_records: bool = option(False, "each file but the last ends inside a record, which continues in the next")
     buffer_size: int = option(1024, "reads and buffers: bytes of the read buffer", 64, 1 << 24)
     group: int = option(4, "hex and reads: bytes between two blanks; 0: no blanks", 0, 1 << 20)

@@ -7,9 +7,9 @@ import base64
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from json.encoder import encode_basestring
 from random import Random
@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.encoder import Encoder, EncoderContext
 from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
@@ -25,7 +24,7 @@ from cdcwb_synth.model import Operation, SynthError
 from cdcwb_synth.options import Options, Rules, option, same
 from cdcwb_synth.sheet import MOST_ROWS, Sheet
 from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
-from cdcwb_synth.values import Column, Type, formatter, microseconds
+from cdcwb_synth.values import PHRASES, Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
 __all__ = ["COLUMNS", "EventLogEncoder", "EventLogOptions", "parsed"]
@@ -241,7 +240,7 @@ def _writer(column: Column, options: EventLogOptions) -> Callable[[Any], str | N
     def large_object(value: bytes | None) -> str | None:
         if value is None or column.keyword != "clob":
             return None if value is None else base64.b64encode(value).decode()
-        return " ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in value[:: 1 + value[-1] % 9])
+        return " ".join(PHRASES[byte % len(PHRASES)] for byte in value[:: 1 + value[-1] % 9])
 
     if column.type is Type.LOB:
         return large_object
@@ -342,17 +341,14 @@ _NUMBERS: Final = ("record_id", "event_type")
 _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,14}")
 
 
-def _delimited(values: Sequence[str | None], null: str = "") -> bytes:
+def _delimited(values: Iterable[str | None], null: str = "") -> bytes:
     """A record of delimited text by RFC 4180. What is empty or could be taken for NULL is in quotes."""
-    fields = []
-    for value in values:
-        if value is None:
-            fields.append(null)
-        elif not value or value == null or not {",", '"', "\n", "\r"}.isdisjoint(value):
-            fields.append('"' + value.replace('"', '""') + '"')
-        else:
-            fields.append(value)
-    return (",".join(fields) + "\n").encode()
+
+    def field(value: str) -> str:
+        is_bare = value and value != null and {",", '"', "\n", "\r"}.isdisjoint(value)
+        return value if is_bare else '"' + value.replace('"', '""') + '"'
+
+    return (",".join([null if value is None else field(value) for value in values]) + "\n").encode()
 
 
 def _is_number(name: str, value: str | None) -> bool:
@@ -415,17 +411,14 @@ class EventLogEncoder(Encoder[_Watched]):
             return
         rows = _fire(watched, change.before, change.after, self.rng)
         if rows:
-            self._dress(rows, change.at)
-            for row in rows:
-                row.is_late = change.is_late
+            self._dress(rows, change)
             self._queue(rows)
 
-    def _dress(self, rows: Statement, at: datetime) -> None:
+    def _dress(self, rows: Statement, change: Change) -> None:
         """Gives the rows of a statement time, user and status."""
-        rng, options = self.rng, self.options
+        rng, options, at = self.rng, self.options, change.at
         user = None if rng.random() < _NO_USER else rng.choice(_USERS)
-        status = "N"
-        chance = rng.random()
+        status, chance = "N", rng.random()
         if chance < options.processed_share:
             status = rng.choice(_PROCESSED)
         elif chance < options.processed_share + options.future_share:
@@ -434,7 +427,7 @@ class EventLogEncoder(Encoder[_Watched]):
             user = _DRIVER if rng.random() < 0.85 else _DRIVER.swapcase()
         time = at.replace(tzinfo=None).isoformat(" ", "milliseconds")
         for row in rows:
-            row.time = microseconds(at) // 1000 * 1000
+            row.time, row.is_late = microseconds(at) // 1000 * 1000, change.is_late
             row |= {"event_time": time, "perpetrator": user, "status": status}
             if rng.random() < options.odd_status_share:
                 row["status"] = rng.choice(self._odd)
@@ -447,10 +440,9 @@ class EventLogEncoder(Encoder[_Watched]):
         apart = {row["table_key"] for row in held}.isdisjoint(row["table_key"] for row in rows)
         if held and apart and self.rng.random() < self.options.interleaved_share:
             indexes = sorted(self.rng.sample(range(len(held) + len(rows)), len(held)))
-            mixed = list(rows)
             for at, row in zip(indexes, held, strict=True):
-                mixed.insert(at, row)
-            held, self._held = mixed, []
+                rows.insert(at, row)
+            held, self._held = rows, []
         self._emit(held)
 
     def _emit(self, rows: Statement) -> None:
@@ -495,8 +487,16 @@ class EventLogEncoder(Encoder[_Watched]):
         options, container = self.options, self.options.container
         name = f"{stem}.{container}" + ("" if container == "parquet" else ENDINGS[options.compression])
         path, number = self.folder / name, self.truth.file(name)
+        is_typed, begin = not options.damaged_share, "INSERT INTO indirect_process"
+        begin += (f" ({', '.join(COLUMNS)})" if options.header else "") + " VALUES "
+        records: dict[str, Callable[[LogRow], Any]] = {
+            "csv": lambda row: _delimited(row.values(), options.null_text),
+            "jsonl": lambda row: ("{" + ",".join(_member(*item) for item in row.items()) + "}\n").encode(),
+            "sql": lambda row: f"{begin}({', '.join(_literal(row, column) for column in COLUMNS)});\n".encode(),
+            "xlsx": lambda row: [(value, _is_number(name, value)) for name, value in row.items()],
+            "parquet": lambda row: [int(v or "") if is_typed and n in _NUMBERS else v for n, v in row.items()],
+        }
         sink: ByteFile | TableFile | Sheet
-        is_typed = not options.damaged_share
         if container == "parquet":
             kinds = {"record_id": pa.int64(), "event_type": pa.int32()} if is_typed else {}
             schema = pa.schema([(column, kinds.get(column, pa.string())) for column in COLUMNS])
@@ -505,27 +505,13 @@ class EventLogEncoder(Encoder[_Watched]):
             if len(rows) >= MOST_ROWS:
                 raise SynthError(f"a sheet holds {MOST_ROWS:,} rows, not {len(rows):,}; files is more")
             sink = Sheet(path, _NAME)
-            if options.header:
-                sink.put([(column, False) for column in COLUMNS])
         else:
             sink = ByteFile(path, options.compression)
-            heads = {"csv": _delimited(COLUMNS) if options.header else b"", "sql": b"-- rows of indirect_process\n"}
-            sink.put(heads.get(container, b""))
-        begin = "INSERT INTO indirect_process" + (f" ({', '.join(COLUMNS)})" if options.header else "") + " VALUES "
+        heads: dict[str, Any] = {"csv": _delimited(COLUMNS), "xlsx": [(name, False) for name in COLUMNS]}
+        if container == "sql" or (container in heads and options.header):
+            sink.put(heads.get(container, b"-- rows of indirect_process\n"))
         for row in rows:
-            record: Any
-            match container:
-                case "csv":
-                    record = _delimited([*row.values()], options.null_text)
-                case "jsonl":
-                    record = ("{" + ",".join(_member(*item) for item in row.items()) + "}\n").encode()
-                case "sql":
-                    record = f"{begin}({', '.join(_literal(row, column) for column in COLUMNS)});\n".encode()
-                case "xlsx":
-                    record = [(value, _is_number(column, value)) for column, value in row.items()]
-                case _:
-                    record = [int(v or "") if is_typed and column in _NUMBERS else v for column, v in row.items()]
-            row.location = Location(number, *sink.put(record))
+            row.location = Location(number, *sink.put(records[container](row)))
         sink.close()
 
     def _write_snapshot(self) -> None:

@@ -47,10 +47,7 @@ class Options:
     concurrency: int = option(4, "how many transactions are open at once, at most", 1, 100_000)
     open_transactions: int = option(1, "transactions without an end", 0, 10_000)
     schema_changes: int = option(1, "times a table gets other columns", 0, 10_000)
-    schema_kinds: str = option(
-        ",".join(KINDS),
-        f"kinds of schema changes, in turn: any of {', '.join(KINDS)}",
-    )
+    schema_kinds: str = option(",".join(KINDS), f"kinds of schema changes, in turn: any of {', '.join(KINDS)}")
     truncates: int = option(1, "truncated tables", 0, 10_000_000)
     lost: int = option(0, "updates that are missing, each followed by one of its row", 0, 10_000)
     repeated: int = option(0, "updates that come a second time", 0, 10_000)
@@ -59,9 +56,7 @@ class Options:
     phantom: int = option(0, "deletes that a delete of their row follows, with other values", 0, 10_000)
     rate: float = option(200.0, "mean changes per second", 0.001, 1e6)
     start: str = option("2025-03-23T08:00:00Z", "time of the first event, ISO 8601")
-    compression: str = option(
-        "none", "compression of every file (Parquet and Avro: of its blocks)", of=("none", "gzip", "zstd")
-    )
+    compression: str = option("none", "compression of files, or of their blocks", of=("none", "gzip", "zstd"))
     overwrite: bool = option(False, "replace a capture that is already there")
 
     @classmethod

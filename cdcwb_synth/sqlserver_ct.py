@@ -35,9 +35,7 @@ class SqlServerCtOptions(Options):
     """What happens, and how the change tables are exported."""
 
     truncates: int = same("truncates", default=0, high=0)  # SQL Server refuses to truncate a captured table
-    rows: str = option(
-        "table", "rows of the change table, or of a function over it", of=("table", "all", "all update old")
-    )
+    rows: str = option("table", "of the change table, or of a function", of=("table", "all", "all update old"))
     commit_times: bool = option(True, "a column tran_end_time, joined from cdc.lsn_time_mapping")
     deferred_share: float = option(0.05, "share of the updates that are a DELETE and an INSERT", 0, 1)
     container: str = option("csv", "what holds the rows", of=("csv", "parquet"))

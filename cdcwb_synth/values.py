@@ -17,22 +17,23 @@ None is SQL NULL.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from enum import StrEnum
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import pyarrow as pa
 
-from cdcwb_synth import words
-
 __all__ = [
-    "EPOCH", "FIELDS", "LOCATOR_BYTES", "UNITS", "Column", "Memo", "Type", "Value", "formatter", "microseconds", "pool",
-    "text_of", "unscaled",
+    "EPOCH", "FIELDS", "LOCATOR_BYTES", "PHRASES", "SHOP", "UNITS", "Column", "Memo", "Type", "Value", "formatter",
+    "microseconds", "pool", "text_of", "unscaled",
 ]  # fmt: skip
 
 Value = int | float | bool | str | bytes | Decimal | date | datetime | None
@@ -46,6 +47,13 @@ UNITS: Final = {
 """What each field of an interval counts in its value: months, or hundred-thousandths of a second."""
 
 LOCATOR_BYTES: Final = 72
+
+SHOP: Final[dict[str, dict[str, list[str]]]] = json.loads(Path(__file__).with_name("shop.json").read_text("utf-8"))
+"""The columns of the tables, and the invented words that their rows are made of, in several scripts: a character set
+decides which of them a capture can have. Nothing there belongs to a real person or company."""
+
+_WORDS: Final = SHOP["words"]
+PHRASES: Final = _WORDS["phrase"]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """From when microseconds count."""
@@ -132,13 +140,19 @@ def _single(number: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
+@cache
+def _spellable(charset: str, *kinds: str) -> list[str]:
+    """The words of some kinds that a character set can write."""
+    words = [word for kind in kinds for word in _WORDS[kind]]
+    return [word for word in words if word.encode(charset, "ignore").decode(charset) == word]
+
+
 class _Drawer:
     """Draws values of a column."""
 
     def __init__(self, column: Column, rng: Random, charset: str) -> None:
         self._column, self._rng, self._charset = column, rng, charset
         self._top = {Type.SMALLINT: 2**15 - 1, Type.INTEGER: 2**31 - 1}.get(column.type, 2**63 - 1)
-        self._texts: dict[tuple[str, ...], list[str]] = {}
         if column.type is Type.INTERVAL:
             self._step = int(10 ** (5 - column.fraction)) if column.end == "fraction" else UNITS[column.end]
             self._limit = int(10**column.lead_digits) * UNITS[column.start]
@@ -155,11 +169,6 @@ class _Drawer:
             (Type.LOB,): lambda: rng.randbytes(LOCATOR_BYTES),
         }  # fmt: skip
         self.draw: Callable[[], Value] = next(draw for types, draw in families.items() if column.type in types)
-
-    def _spellable(self, texts: tuple[str, ...]) -> list[str]:
-        if texts not in self._texts:
-            self._texts[texts] = words.spellable(texts, self._charset)
-        return self._texts[texts]
 
     def _float(self, powers: int) -> float:
         """A float made without the mathematical library, whose last digit differs between platforms."""
@@ -202,19 +211,19 @@ class _Drawer:
     def _text(self) -> str:
         rng, column = self._rng, self._column
 
-        def one(texts: tuple[str, ...]) -> str:
-            return rng.choice(self._spellable(texts))
+        def one(*kinds: str) -> str:
+            return rng.choice(_spellable(self._charset, *kinds))
 
         match column.holds:
             case "person":
-                text = f"{one(words.GIVEN_NAMES)} {one(words.FAMILY_NAMES)}"
+                text = f"{one('given name')} {one('family name')}"
             case "phrase":
                 count = 0 if rng.random() < 0.1 else rng.choice((1, 1, 1, 2, 4))
-                text = "; ".join(one(words.PHRASES) for _ in range(count))
-            case holds if holds in _HELD:
-                text = one(_HELD[holds])
+                text = "; ".join(one("phrase") for _ in range(count))
+            case holds if holds in _WORDS:
+                text = one(holds)
             case _:
-                text = one(words.GOODS + words.PHRASES + words.CITIES)
+                text = one("goods", "phrase", "city")
                 if rng.random() < 0.1:
                     text += "  "  # trailing spaces are part of a VARCHAR and no part of a CHAR
         return _clip(text, column.length, self._charset)
@@ -237,14 +246,13 @@ class _Drawer:
                 return [0, last, -last, self._step, -self._step]
             case Type.CHAR | Type.VARCHAR | Type.LVARCHAR:
                 size = column.length
-                full_text = "".join(self._spellable(words.GOODS)) * (1 + size // 50)
+                full_text = "".join(_spellable(self._charset, "goods")) * (1 + size // 50)
                 some = ["", "x", " ", "trail  "[:size], " lead"[:size], "x" * size]
                 return [*some, _clip(full_text, size, self._charset)]
             case kind:
                 return _EDGES[kind]
 
 
-_HELD: Final = {"city": words.CITIES, "goods": words.GOODS, "state": words.STATES, "code": words.CODES}
 _FLOATING: Final[tuple[Any, ...]] = (0, 1, -1, "0.1", "-0.01", "1E+20", "-1E-20")
 _MORE_FLOATING: Final[tuple[Any, ...]] = ("1E-130", "9E+124", 100, "12.34", "-12.34")
 _EDGES: Final[dict[Type, list[Value]]] = {

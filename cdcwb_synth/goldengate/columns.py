@@ -6,9 +6,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
-from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
-from cdcwb_synth.values import Column, Memo, Type, text_of
+from cdcwb_synth.values import PHRASES, Column, Memo, Type, text_of
 
 __all__ = ["TYPES", "Cell", "Described", "Layout", "Order", "sql_type"]
 
@@ -23,7 +22,7 @@ Order = Literal["little", "big"]
 
 _WIDTHS: Final = {_INT4: 4, _INT8: 8}
 _LOB_SIZES: Final = (40, 300, 1999, 2000, 2001, 3500, 4000, 6100)
-_PLAIN_PHRASES: Final = tuple(phrase for phrase in words.PHRASES if phrase.isprintable())
+_PLAIN_PHRASES: Final = tuple(phrase for phrase in PHRASES if phrase.isprintable())
 _INTEGERS: Final = (Type.SMALLINT, Type.INTEGER, Type.BIGINT, Type.INT8, Type.BOOLEAN)
 _NATIVE: Final = {_CHAR: 96, _VARCHAR: 1, _INT4: 2, _INT8: 2, _DATETIME: 12}
 

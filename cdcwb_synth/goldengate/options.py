@@ -11,8 +11,8 @@ from cdcwb_synth.options import Options, Rules, listed, option, same, unlisted
 __all__ = ["SWITCHES", "GoldenGateOptions"]
 
 SWITCHES: Final = (
-    "ghdr", "detail", "data", "ggstoken", "tokendetail", "usertoken", "headertoken", "headerdetail", "fileheader",
-    "metadata",
+    "ghdr", "detail", "data", "ggstoken", "tokendetail", "headertoken", "headerdetail", "fileheader", "metadata",
+    "usertoken",
 )  # fmt: skip
 """What Logdump can print besides the record line."""
 
@@ -24,18 +24,12 @@ class GoldenGateOptions(Options):
 
     columns: int = same("columns", high=400)
     schema_changes: int = same("schema_changes", default=3)
-    style: str = option(
-        "21c", "release that wrote and prints the trail: 11g has table names and no metadata", of=("21c", "12c", "11g")
-    )
+    style: str = option("21c", "release; 11g has table names and no metadata", of=("21c", "12c", "11g"))
     byte_order: str = option("little", "byte order of the trail", of=("little", "big"))
     trail: str = option("./dirdat/et", "path of the trail's files without their sequence number")
     trail_files: int = option(1, "files of the trail; the cut is inside a transaction where there is one", 1, 10_000)
     first_sequence: int = option(0, "sequence number of the first trail file", 0, 999_000)
-    updates: str = option(
-        "fieldcomp",
-        "how updates are recorded: key and new values, a pair of records before and after, or both images in one",
-        of=("fieldcomp", "pairs", "unified"),
-    )
+    updates: str = option("fieldcomp", "key and new values, two records, or one", of=("fieldcomp", "pairs", "unified"))
     deletes: str = option("keys", "what a delete holds", of=("keys", "full"))
     unified_prefix: int = option(4, "bytes of the length before a unified record's before image: 2 or 4", 2, 4)
     lobs: bool = option(True, "large objects are in the trail; without, tables lack these columns")
@@ -45,18 +39,13 @@ class GoldenGateOptions(Options):
     undo: float = option(0.0, "share of the changes followed by one that is taken back (UndoFlag 1)", 0, 1)
     tokens: str = option("all", "records with CSN and transaction id", of=("all", "first", "last"))
     form: str = option("logdump", "what an analyst has", of=("logdump", "json", "formatxml"))
-    switches: str = option(
-        ",".join(name for name in SWITCHES if name != "usertoken"),
-        f"logdump: what is printed, any of {', '.join(SWITCHES)}",
-    )
+    switches: str = option(",".join(SWITCHES[:-1]), f"logdump: what is printed, any of {', '.join(SWITCHES)}")
     zone: str = option("UTC", "logdump: IANA time zone that it printed in")
     pane: str = option("|", "logdump: what is between hex and characters", of=("|", ":"))
     prompts: float = option(0.0, "logdump: share of the records with a prompt or a note before them", 0, 1)
     collapsed: bool = option(False, "logdump: white space is collapsed, as in mails")
     line_end: str = option("lf", "logdump: end of a line", of=("lf", "crlf"))
-    capture_files: str = option(
-        "one", "one file for everything, or a file for each of the trail's", of=("one", "trail")
-    )
+    capture_files: str = option("one", "one file, or a file for each of the trail's", of=("one", "trail"))
     json_form: str = option("op", "json: operation modelled or row modelled", of=("op", "row"))
     connect: bool = option(False, "json: wrapped with a schema, as Kafka Connect does")
     is_missing: bool = option(False, "json: a member COL_isMissing for every column")

@@ -12,11 +12,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from cdcwb_synth import words
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.options import Options, option, same
 from cdcwb_synth.truth import column_rows
-from cdcwb_synth.values import EPOCH, Column, Memo, Type, text_of, unscaled
+from cdcwb_synth.values import EPOCH, PHRASES, Column, Memo, Type, text_of, unscaled
 from cdcwb_synth.workload import Row
 
 __all__ = [
@@ -136,7 +135,7 @@ class Described:
             case "REAL8":
                 return _same, repr, repr, _same
             case "CLOB":  # a text, made up from where the object is
-                typed = lambda one: "; ".join(words.PHRASES[byte % len(words.PHRASES)] for byte in one[:3])  # noqa: E731
+                typed = lambda one: "; ".join(PHRASES[byte % len(PHRASES)] for byte in one[:3])  # noqa: E731
                 return typed, typed, str, _same
             case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
                 return text, text, str, _same

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -45,28 +45,19 @@ class KafkaOptions(QlikOptions):
     columns: int = same("columns", high=4000)
     form: str = option("json-envelope", "wire form", of=("json-envelope", "json", "avro-envelope", "confluent"))
     metadata: str = option(
-        "auto",
-        "metadata messages: mixed with the data, late (after some of their data), separate (in a folder of their own), "
-        "none; auto: mixed where the form has them",
+        "auto", "metadata messages: mixed with the data, after some of them, in their own folder; auto: mixed or none",
         of=("auto", "mixed", "late", "separate", "none"),
-    )
-    generation: str = option(
-        "2019", "which headers there are; external: externalSchemaId", of=("2018", "2019", "external")
-    )
+    )  # fmt: skip
+    generation: str = option("2019", "which headers there are", of=("2018", "2019", "external"))
     logical: bool = option(True, "Avro: logical types for decimals, dates and times; else texts")
     mask_order: str = option("big", "Avro: byte order of masks", of=("big", "little"))
     delete_row: str = option("data", "where a deleted row is", of=("data", "beforeData"))
     column_mask: float = option(0.0, "share of the updates and deletes with columns that were not captured", 0, 1)
-    naming: str = option(
-        "topic", "where a table's name is, besides metadata and namespaces",
-        of=("topic", "message", "headers", "none"),
-    )  # fmt: skip
+    naming: str = option("topic", "where the table's name is", of=("topic", "message", "headers", "none"))
     partitions: int = option(3, "partitions of every topic", 1, 1000)
     layout: str = option("partitions", "a file for every partition, or one stream", of=("partitions", "stream"))
     shuffle: int = option(400, "stream: most messages that partitions can be behind each other", 0, 1_000_000)
-    container: str = option(
-        "lines", "what holds the messages", of=("lines", "console", "documents", *kafka.BINARY_CONTAINERS)
-    )
+    container: str = option("lines", "of messages", of=("lines", "console", "documents", *kafka.BINARY_CONTAINERS))
     encoding: str = option("raw", "values in lines, console and kcat", of=("raw", "base64"))
     tombstone_share: float = option(0.0, "share of the deletes that a tombstone follows", 0, 1)
     lost_share: float = option(0.0, "share of the changes whose message is lost", 0, 1)
@@ -197,14 +188,13 @@ def _metadata_schema(layout: Layout) -> Fields:
 
 @dataclass(slots=True, eq=False)
 class _Table:
-    """One version of a table. ``envelope`` are the fields around its messages, ``outer`` those that are headers;
-    ``schema`` and ``frame`` those of Avro, ``key`` the frame and schema of its keys, ``metadata`` its metadata message
+    """One version of a table. ``outer`` are the fields around its messages that are headers; ``schema`` and ``frame``
+    those of Avro, ``key`` the frame and schema of its keys, ``metadata`` its metadata message
     (None: none is sent), ``sent`` how many data messages there are so far."""
 
     layout: Layout
     version: Version
     topic: str
-    envelope: Fields
     outer: dict[str, str | None]
     external: str | None
     schema: AvroSchema
@@ -212,6 +202,14 @@ class _Table:
     key: tuple[bytes, AvroSchema] | None = None
     metadata: bytes | None = None
     sent: int = 0
+
+
+class _Note(NamedTuple):
+    """What the truth has of a data message."""
+
+    row: Fields
+    table: _Table
+    transaction: Transaction | None
 
 
 class KafkaEncoder(Encoder[_Table]):
@@ -235,7 +233,7 @@ class KafkaEncoder(Encoder[_Table]):
         self._sequence = ChangeSequence(options, capture.changes)
         self._position = 0
         self._late: list[_Table] = []
-        self._again: list[tuple[Any, ...]] = []  # messages that are sent a second time
+        self._again: list[tuple[bytes, bytes, _Note, int]] = []  # messages that are sent a second time
         self._is_old = options.generation == "2018"
 
     def finish(self) -> None:
@@ -268,24 +266,17 @@ class KafkaEncoder(Encoder[_Table]):
         identifier = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest().upper()
         external = f"{crc32(identifier.encode()):08x}" if options.generation == "external" else None
         schema = AvroSchema(_data_schema(layout, options))
-        has_metadata = options.metadata_mode != "none"
         topic = owner.full_name if options.naming == "topic" else _TOPIC
         if options.form == "confluent":
             frame, key = self._registry.frame(schema), AvroSchema(_key_schema(layout, options.logical))
             number = str(int.from_bytes(frame[1:], "big"))
-            made = self._registered(layout, number, schema)
-            key_of = self._registry.frame(key), key
-            return _Table(layout, made, topic, {}, {"schemaId": number}, external, schema, frame, key_of)
-        outer: dict[str, str | None] = {}
-        envelope: Fields = {}
-        if options.is_enveloped:
-            outer = {"magic": "atMSG", "type": "DT", "messageSchemaId": identifier if has_metadata else None}
-            envelope = {
-                "magic": "atMSG", "type": "DT", "headers": None, "messageSchemaId": outer["messageSchemaId"],
-                "messageSchema": None,
-            }  # fmt: skip
+            made, key_of = self._registered(layout, number, schema), (self._registry.frame(key), key)
+            return _Table(layout, made, topic, {"schemaId": number}, external, schema, frame, key_of)
+        has_metadata = options.metadata_mode != "none"
+        outer = {"magic": "atMSG", "type": "DT", "messageSchemaId": identifier if has_metadata else None}
         if not has_metadata:
-            return _Table(layout, self._inferred(layout, external), topic, envelope, outer, external, schema)
+            made = self._inferred(layout, external)
+            return _Table(layout, made, topic, outer if options.is_enveloped else {}, external, schema)
         lineage = {
             "server": qlik.SERVER, "task": qlik.TASK, "schema": owner.schema, "table": owner.name,
             "tableVersion": version.number, "timestamp": iso_milliseconds(microseconds(item.at)),
@@ -301,12 +292,17 @@ class KafkaEncoder(Encoder[_Table]):
             "dataSchema": schema.text,
         }  # fmt: skip
         own = AvroSchema(_metadata_schema(layout))
-        metadata = self._enveloped(envelope | {"type": "MD", "messageSchema": own.text}, own, message)
-        made = self.truth.version(described)
-        return _Table(layout, made, topic, envelope, outer, external, schema, metadata=metadata)
+        metadata = self._enveloped(outer | {"type": "MD"}, own, message, own.text)
+        return _Table(layout, self.truth.version(described), topic, outer, external, schema, metadata=metadata)
 
-    def _enveloped(self, envelope: Fields, schema: AvroSchema, message: Fields) -> bytes:
+    def _enveloped(
+        self, outer: Fields, schema: AvroSchema, message: Fields, message_schema: str | None = None
+    ) -> bytes:
         """A message in the envelope."""
+        envelope = {
+            "magic": outer["magic"], "type": outer["type"], "headers": None,
+            "messageSchemaId": outer["messageSchemaId"], "messageSchema": message_schema,
+        }  # fmt: skip
         if not self.options.is_avro:
             return msgspec.json.encode(envelope | {"message": message})
         return self._envelope.encode(envelope | {"magic": b"atMSG", "message": schema.encode(message)})
@@ -346,15 +342,16 @@ class KafkaEncoder(Encoder[_Table]):
         else:
             self._topics.send(table.topic, None, table.metadata, microseconds(at) // 1000, table.version)
 
-    def _send(self, table: _Table, key: bytes, value: bytes, time: int, note: tuple[Any, ...]) -> None:
-        """Sends a data message at a ``time`` (milliseconds since 1970); ``note`` is the truth of it."""
+    def _send(self, key: bytes, value: bytes, note: _Note, time: int) -> None:
+        """Sends a data message at a ``time`` (milliseconds since 1970)."""
+        table = note.table
         self._topics.send(table.topic, key, value, time, note)
         table.sent += 1
         if table.sent >= _LATE and table in self._late:
             self._late.remove(table)
             self._send_metadata(table, self._sequence.time)
 
-    def _send_again(self, again: Sequence[tuple[Any, ...]] = ()) -> None:
+    def _send_again(self, again: Sequence[tuple[bytes, bytes, _Note, int]] = ()) -> None:
         """Sends again what comes twice: ``again``, or all of it."""
         if not again:
             again, self._again = self._again, []
@@ -364,76 +361,15 @@ class KafkaEncoder(Encoder[_Table]):
     def _written(self, message: Message, note: Any, location: Location) -> None:
         """Completes the truth of a message, when it is written to a file."""
         self.records += 1
-        if isinstance(note, tuple):
-            row, version, transaction = note
-            headers = row["headers"] | self._container.facts(message)
-            self.truth.change(row | {"headers": headers}, [location], version, transaction)
+        if isinstance(note, _Note):
+            headers = note.row["headers"] | self._container.facts(message)
+            self.truth.change(note.row | {"headers": headers}, [location], note.table.version, note.transaction)
         elif note is not None:
             note.seen(location)
 
-    def _message_key(self, table: _Table, image: Image) -> bytes:
-        """The record key of a row: its primary key (as text, or in Avro in a registry)."""
-        layout = table.layout
-        if table.key is not None:
-            return table.key[0] + table.key[1].encode({layout.key_name: image[0][layout.key_at]})
-        return (image[1][layout.key_name] or "").encode()
-
-    def _value(
-        self, table: _Table, heads: Fields, row: Fields, before: Fields | None
-    ) -> tuple[bytes, dict[str, str | None]]:
-        """A message, and its headers as text. ``row`` is the after image or the deleted row."""
-        options, layout = self.options, table.layout
-        names = {"schema": layout.table.schema, "table": layout.table.name}
-        of_message, of_headers = (names if options.naming == where else {} for where in ("message", "headers"))
-        order = options.mask_order if options.is_avro else "big"
-        texts = {n: v if v is None or isinstance(v, str) else str(v).lower() for n, v in heads.items()}
-        for name in ("changeMask", "columnMask"):
-            if heads[name] is not None:
-                mask = heads[name].to_bytes(len(layout.columns) // 8 + 1, order)
-                texts[name] = mask.hex().upper()
-                heads[name] = mask if options.is_avro else texts[name]
-        data: Fields | None = row
-        if heads["operation"] == "DELETE" and options.delete_row == "beforeData":  # data cannot be null in Avro
-            data, before = dict.fromkeys(row) if options.is_avro else None, row
-        message = {**of_message, "data": data, "beforeData": before, "headers": {**of_headers, **heads}}
-        headers = {**table.outer, **of_message, **of_headers, **texts}
-        if options.is_enveloped:
-            return self._enveloped(table.envelope, table.schema, message), headers
-        if options.is_avro:
-            return table.frame + table.schema.encode(message), headers
-        return msgspec.json.encode(message), headers
-
-    def _heads(self, table: _Table, operation: str, sequence: str, timestamp: str, **more: Any) -> Fields:
-        """The headers of a message; what ``more`` lacks is empty or null, as in a full load."""
-        heads = {
-            "operation": operation, "changeSequence": sequence, "timestamp": timestamp,
-            "streamPosition": more.get("position", ""), "transactionId": more.get("transaction", ""),
-            "changeMask": more.get("mask"), "columnMask": more.get("present"),
-        }  # fmt: skip
-        if self.options.generation == "external" or (self._is_old and not self.options.is_avro):
-            heads["externalSchemaId"] = table.external
-        if not self._is_old:
-            heads["transactionEventCounter"] = more.get("number")
-            heads["transactionLastEvent"] = more.get("is_last")
-        return heads
-
-    def _row(self, table: _Table, operation: Operation, image: Image, **more: Any) -> Fields:
-        """What the truth has of a message."""
-        key = table.layout.key_name
-        return {
-            "record_type": "DT" if self.options.is_enveloped else "DataRecord", "operation": operation,
-            "key": {key: image[1][key]} if table.metadata is not None else None, **more,
-        }  # fmt: skip
-
     def load(self, item: Change) -> None:
         """A row of the full load: no position, no transaction, no masks."""
-        table, time = self.tables[item.version], microseconds(item.at)
-        image = table.layout.image(item.after or ()) or ((), {})
-        heads = self._heads(table, "REFRESH", "", "" if self._is_old else iso_milliseconds(time))
-        value, headers = self._value(table, heads, dict(zip(table.layout.names, image[0], strict=True)), None)
-        at = None if self._is_old else time // 1000 * 1000
-        row = self._row(table, Operation.REFRESH, image, changed_at=at, after=image[1], headers=headers)
-        self._send(table, self._message_key(table, image), value, time // 1000, (row, table.version, None))
+        self._send(*self._message(item), microseconds(item.at) // 1000)
 
     def commit(self, item: Committed, done: int) -> None:
         """A transaction's changes, one after another, under the time of its commit; a TRUNCATE has no message."""
@@ -462,23 +398,15 @@ class KafkaEncoder(Encoder[_Table]):
                     "no_begin" if not fates[0] else "no_end" if not has_end else "complete" if all(fates) else "gaps"
                 )
         for change, number in delivered((one, at) for at, one in enumerate(changes, 1)):
-            table, fate, at = self.tables[change.version], fates[number - 1], times[number - 1]
-            facts = {
-                "position": qlik.log_position(self._position), "transaction": name, "number": number,
-                "is_last": number == len(changes),
-            }  # fmt: skip
-            self._position += 1
-            key, value, row = self._changed(table, change, sequences[number - 1], iso_milliseconds(at), facts)
-            row |= {"position": sequences[number - 1], "changed_at": at // 1000 * 1000}
-            if not self._is_old:
-                row |= {"event_no": number, "last_in_transaction": facts["is_last"]}
+            table, fate = self.tables[change.version], fates[number - 1]
+            last = number == len(changes)
+            key, value, note = self._message(change, sequences[number - 1], name, number, last, truth)
             if fate == _NEVER:
                 self._topics.send(table.topic, key, None, sent, arrives=False)
                 continue
-            message = (table, key, value, sent, (row, table.version, truth))
             if fate == _TWICE:
-                self._again.append(message)
-            self._send(*message)
+                self._again.append((key, value, note, sent))
+            self._send(key, value, note, sent)
             share = options.tombstone_share
             if share and change.operation is Operation.DELETE and self.rng.random() < share:
                 self._topics.send(table.topic, key, None, sent)
@@ -493,38 +421,74 @@ class KafkaEncoder(Encoder[_Table]):
             return _NEVER
         return _TWICE if self.rng.random() < options.duplicate_share else _ONCE
 
-    def _changed(
-        self, table: _Table, change: Change, sequence: str, time: str, facts: Fields
-    ) -> tuple[bytes, bytes, Fields]:
-        """The key and the message of a change, and what the truth has of it."""
-        layout = table.layout
+    def _message(
+        self, change: Change, sequence: str = "", name: str = "", number: int | None = None,
+        is_last: bool | None = None, transaction: Transaction | None = None,
+    ) -> tuple[bytes, bytes, _Note]:  # fmt: skip
+        """The key and the message of a change, and what the truth has of it. A row of the full load has no sequence."""
+        options, table, at = self.options, self.tables[change.version], microseconds(change.at)
+        layout, is_load, key_name = table.layout, not sequence, table.layout.key_name
         before, after = layout.image(change.before), layout.image(change.after)
         image = after or before or ((), {})
         differ, mask, present = 0, layout.inserted, layout.everything
         if before is not None:
             differ = 0 if after is None else layout.differing(before[0], after[0])
             mask = layout.key if after is None else differ & layout.inserted
-            if self.options.column_mask and self._masks.random() < self.options.column_mask:
+            if options.column_mask and self._masks.random() < options.column_mask:
                 present &= ~self._missing(layout.everything & ~differ & ~layout.key)
-        heads = self._heads(table, str(change.operation), sequence, time, mask=mask, present=present, **facts)
         names = layout.marked(present)
-
-        def shown(values: Fields, missing: Fields | None = None) -> Fields:
-            """The values that are present, by column."""
-            return values if present == layout.everything else (missing or {}) | {name: values[name] for name in names}
 
         def fields(one: Image | None) -> Fields | None:
             """A row in messages, which have null for what is not present."""
             values = None if one is None else dict(zip(layout.names, one[0], strict=True))
-            return values and shown(values, dict.fromkeys(layout.names))
+            return values and dict.fromkeys(layout.names) | {name: values[name] for name in names}
 
-        value, headers = self._value(table, heads, fields(image) or {}, fields(before) if after else None)
-        row = self._row(
-            table, change.operation, image, change_mask=headers["changeMask"], column_mask=headers["columnMask"],
-            changed_columns=layout.marked(mask), present_columns=names, change_source="mask",
-            before=before and shown(before[1]), after=after and shown(after[1]), headers=headers,
-        )  # fmt: skip
-        return self._message_key(table, image), value, row
+        heads: Fields = {
+            "operation": str(change.operation), "changeSequence": sequence,
+            "timestamp": "" if is_load and self._is_old else iso_milliseconds(at),
+            "streamPosition": "" if is_load else qlik.log_position(self._position), "transactionId": name,
+            "changeMask": None if is_load else mask, "columnMask": None if is_load else present,
+        }  # fmt: skip
+        self._position += not is_load
+        if options.generation == "external" or (self._is_old and not options.is_avro):
+            heads["externalSchemaId"] = table.external
+        if not self._is_old:
+            heads |= {"transactionEventCounter": number, "transactionLastEvent": is_last}
+        texts = {n: v if v is None or isinstance(v, str) else str(v).lower() for n, v in heads.items()}
+        for name in () if is_load else ("changeMask", "columnMask"):
+            packed = heads[name].to_bytes(
+                len(layout.columns) // 8 + 1, options.mask_order if options.is_avro else "big"
+            )
+            texts[name] = packed.hex().upper()
+            heads[name] = packed if options.is_avro else texts[name]
+        data, old = fields(image), fields(before) if after else None
+        if change.operation is Operation.DELETE and options.delete_row == "beforeData":
+            data, old = dict.fromkeys(layout.names) if options.is_avro else None, data  # Avro has no null there
+        owner = {"schema": layout.table.schema, "table": layout.table.name}
+        of_message, of_headers = (owner if options.naming == where else {} for where in ("message", "headers"))
+        message = {**of_message, "data": data, "beforeData": old, "headers": {**of_headers, **heads}}
+        if options.is_enveloped:
+            value = self._enveloped(table.outer, table.schema, message)
+        else:
+            value = table.frame + table.schema.encode(message) if options.is_avro else msgspec.json.encode(message)
+        row: Fields = {
+            "record_type": "DT" if options.is_enveloped else "DataRecord", "operation": change.operation,
+            "position": sequence or None, "changed_at": None if is_load and self._is_old else at // 1000 * 1000,
+            "key": {key_name: image[1][key_name]} if table.metadata is not None else None,
+            "after": after and {name: after[1][name] for name in names},
+            "headers": {**table.outer, **of_message, **of_headers, **texts},
+        }  # fmt: skip
+        if not is_load:
+            row |= {
+                "change_mask": texts["changeMask"], "column_mask": texts["columnMask"], "present_columns": names,
+                "changed_columns": layout.marked(mask), "change_source": "mask",
+                "before": before and {name: before[1][name] for name in names},
+                "event_no": None if self._is_old else number, "last_in_transaction": None if self._is_old else is_last,
+            }  # fmt: skip
+        key = (image[1][key_name] or "").encode()  # in a registry the primary key in Avro, else its text
+        if table.key is not None:
+            key = table.key[0] + table.key[1].encode({key_name: image[0][layout.key_at]})
+        return key, value, _Note(row, table, transaction)
 
     def _missing(self, candidates: int) -> int:
         """Some of the columns that need not be logged: at least one, if there is one."""
@@ -534,17 +498,6 @@ class KafkaEncoder(Encoder[_Table]):
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
-
-
-class _Lane:
-    """A partition: its next offset, the messages that nobody has fetched, and the file that it is written to."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.offset = 0
-        self.waiting: deque[tuple[Message, Any]] = deque()
-        self.file: kafka.KafkaFile | None = None
-        self.number = -1
 
 
 class _Topics:
@@ -561,10 +514,9 @@ class _Topics:
         self._options, self._folder, self._container = capture.options, capture.folder / folder, container
         self._truth, self._written = capture.truth, written
         self._rng = Random(f"{capture.seed} {folder} topics")
-        self._lanes: dict[tuple[str, int], _Lane] = {}
-        self._stream = _Lane("messages")  # whose file is that of all lanes, if they go into one
-        self._is_stream = self._options.layout == "stream"
-        self._waiting = 0
+        self._offsets: Counter[str] = Counter()  # the next one of each partition
+        self._waiting: dict[str, deque[tuple[Message, Any]]] = {}  # messages that nobody has fetched, by partition
+        self._files: dict[str, tuple[int, kafka.KafkaFile]] = {}
 
     def send(
         self, topic: str, key: bytes | None, value: bytes | None, time: int, note: Any = None, *, arrives: bool = True
@@ -572,44 +524,37 @@ class _Topics:
         """Sends a record at a ``time`` (milliseconds since 1970); its partition is that of its key. One that does not
         arrive takes its offset all the same."""
         partition = crc32(key or b"") % self._options.partitions
-        lane = self._lanes.get((topic, partition))
-        if lane is None:
-            lane = self._lanes[topic, partition] = _Lane(f"{topic}-{partition}")
-        message = Message(topic, partition, lane.offset, time, key, value)
-        lane.offset += 1
-        if not arrives:
-            return
-        if not self._is_stream:
-            self._write(lane, message, note)
-            return
-        lane.waiting.append((message, note))
-        self._waiting += 1
-        while self._waiting > self._options.shuffle:
-            self._fetch()
+        name = f"{topic}-{partition}"
+        message = Message(topic, partition, self._offsets[name], time, key, value)
+        self._offsets[name] += 1
+        waiting = self._waiting.setdefault(name, deque())
+        if arrives and self._options.layout == "stream":
+            waiting.append((message, note))
+            self._fetch(self._options.shuffle)
+        elif arrives:
+            self._write(name, message, note)
 
-    def _fetch(self) -> None:
-        """What a reader gets at once of a stream: a run of one partition."""
-        filled = [one for one in self._lanes.values() if one.waiting]
-        lane = filled[int(self._rng.random() * len(filled))]
-        most = 1 + int(self._rng.random() * (1 + self._options.shuffle // 8))
-        for _ in range(min(len(lane.waiting), most)):
-            self._waiting -= 1
-            self._write(lane, *lane.waiting.popleft())
+    def _fetch(self, left: int) -> None:
+        """Writes a run of one partition after another, until at most so many messages are left."""
+        while sum(map(len, self._waiting.values())) > left:
+            filled = [one for one in self._waiting.values() if one]
+            waiting = filled[int(self._rng.random() * len(filled))]
+            most = 1 + int(self._rng.random() * (1 + self._options.shuffle // 8))
+            for _ in range(min(len(waiting), most)):
+                self._write("messages", *waiting.popleft())
 
-    def _write(self, lane: _Lane, message: Message, note: Any) -> None:
-        target = self._stream if self._is_stream else lane
-        if target.file is None:
-            name = f"{target.name}.{self._container.ending}"
-            target.number = self._truth.file(name) if self._written is not None else -1
-            target.file = self._container.open(self._folder / name)
-        location = Location(target.number, *target.file.put(self._container.record(message)))
+    def _write(self, name: str, message: Message, note: Any) -> None:
+        if name not in self._files:
+            path = f"{name}.{self._container.ending}"
+            number = self._truth.file(path) if self._written is not None else -1
+            self._files[name] = number, self._container.open(self._folder / path)
+        number, file = self._files[name]
+        location = Location(number, *file.put(self._container.record(message)))
         if self._written is not None:
             self._written(message, note, location)
 
     def close(self) -> None:
         """Writes what is still on its way, and completes the files."""
-        while self._waiting:
-            self._fetch()
-        for lane in (self._stream, *self._lanes.values()):
-            if lane.file is not None:
-                lane.file.close()
+        self._fetch(0)
+        for _, file in self._files.values():
+            file.close()
