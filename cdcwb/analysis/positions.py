@@ -437,12 +437,12 @@ def _of_shared(events: pa.RecordBatch, chosen: pa.Array | None) -> pa.RecordBatc
             if chosen is not None:
                 found = found.filter(pc.is_in(_texts(found), chosen))
             at = pc.index_in(_places(found), _places(rows))
-            bodies = [_body(row) for row in rows.take(at).select([*_SAID, *_BODY]).to_pylist()]
+            bodies = [_body(row) for row in rows.take(at).select([*_CONTENT, *_BODY]).to_pylist()]
             parts.append(pa.RecordBatch.from_arrays([*found.columns, pa.array(bodies, pa.binary())], schema=_OF_SHARED))
     return joined(parts, _OF_SHARED)
 
 
-_SAID: Final = ("kind", "operation", "record_type", "schema_name", "table_name")
+_CONTENT: Final = ("kind", "operation", "record_type", "schema_name", "table_name")
 
 
 def _places(rows: pa.RecordBatch) -> pa.Array:
@@ -450,10 +450,10 @@ def _places(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _body(row: Record) -> bytes:
-    said = [row[name] for name in (*_SAID, *_BODY[:3])]
-    said += [(name, value) for name, value in row["headers"] or () if not name.startswith("kafka.")]
-    said += [row["raw"]] if not any(row[name] is not None for name in _BODY[:3]) else []
-    return hashlib.sha256(repr(said).encode()).digest()
+    content = [row[name] for name in (*_CONTENT, *_BODY[:3])]
+    content += [(name, value) for name, value in row["headers"] or () if not name.startswith("kafka.")]
+    content += [row["raw"]] if not any(row[name] is not None for name in _BODY[:3]) else []
+    return hashlib.sha256(repr(content).encode()).digest()
 
 
 def _same_number(batches: Batches) -> Batches:
