@@ -109,6 +109,7 @@ def _in_lab(name: str) -> Iterator[tuple[str, bytes]]:
                 chrome.execute_async_script(_THEME, f"JupyterLab {theme.title()}")
                 height = min(int(chrome.execute_script(_HEIGHT)) + 120, _MOST * _SCREEN)
                 _size(chrome, width, height)
+                chrome.execute_script("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
                 wait.until(lambda c: c.execute_script(_IDLE))
                 yield from _parts(chrome, f"lab-{look}", width, height)
 

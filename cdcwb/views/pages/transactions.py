@@ -383,7 +383,7 @@ class Transactions(Page):
         """Records out of order: positions that do not rise in a stream."""
         order = positions(self.capture)
         of_positions = order.of_positions
-        heads = "stream; format; records; steps_back: out of order; behind"
+        heads = "stream; format; records; steps_back: out of order; behind: below the highest"
         heads += "; first: lowest position; last: highest"
         names = short_names([stream["stream"] for stream in of_positions])
         streams = [{**row, "stream": name or "the log"} for row, name in zip(of_positions, names, strict=True)]
