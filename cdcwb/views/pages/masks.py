@@ -157,7 +157,7 @@ class Masks(Page):
         hint="Drag to select a time. Click a cell to see the first update of it.",
     )
     def over_time(self, answer: Answer) -> None:
-        """A row for every column, most changed at the top; darker cells have more updates."""
+        """A row for every column, most changed at the top; the colour of a cell shows its number of updates."""
         cells = self.cells[0]
         page = self.every_time(answer)
         drawn, width_us, _ = page.cells
