@@ -205,7 +205,7 @@ def test_the_tokens_of_the_page_are_those_of_the_record() -> None:
     tokens, at = [], 0
     while at < len(area):
         size = int.from_bytes(area[at + 2 : at + 4], "little")
-        tokens.append((facts.TOKENS[area[at]], area[at + 4 : at + 4 + size]))
+        tokens.append((facts.TOKENS[area[at]][0], area[at + 4 : at + 4 + size]))
         at += 4 + size
     assert tokens == [(token.name, token.value) for token in the_record().tokens]
     assert len(area) == the_record().parts["T"]
@@ -246,9 +246,9 @@ def test_the_kinds_of_the_page_are_those_of_the_code() -> None:
 
 def test_the_tables_of_codes_are_those_of_the_code() -> None:
     partitions = {int(row[0][1:], 16) for row in rows(section("3.4")) if row[0].startswith("x")}
-    assert partitions == set(facts.PARTITION)
+    assert partitions == {value for name, value in facts.VALUES if name == "Partition"}
     tokens = {int(row[0].split()[0][1:], 16): row[1] for row in rows(section("5.7")) if row[0].startswith("x")}
-    assert tokens == facts.TOKENS
+    assert tokens == {number: name for number, (name, _) in facts.TOKENS.items()}
     fields = {int(row[0], 16): row[1] for row in rows(section("5.1")) if re.fullmatch(r"3[0-9a-f]", row[0])}
     assert fields == {number: name for number, (name, _) in facts.FILE_HEADER_TOKENS.items() if number in fields}
     items = {code for row in rows(section("5.3")) for cell in row[0::2] for code in re.findall(r"\b[BCG]\d+\b", cell)}

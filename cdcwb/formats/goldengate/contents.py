@@ -338,15 +338,9 @@ def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, ba
 
 
 def walk(
-    buffer: Bytes,
-    start: Ints,
-    stop: Ints,
-    order: Order,
-    forms: Ints | None = None,
-    skip: Ints | None = None,
-    before: Bools | None = None,
-    bare: Bools | None = None,
-) -> ColumnSpans:
+    buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints | None = None, skip: Ints | None = None, before:
+    Bools | None = None, bare: Bools | None = None,
+) -> ColumnSpans:  # fmt: skip
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
     ``forms``: a :class:`BodyLayout` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),

@@ -297,7 +297,7 @@ class LogdumpReader(SplitReader):
         assert isinstance(segments, TextWindow)
         if segments is not self._window:
             self._window = segments
-            self.known = Assigned(segments, self._plan.shared, self._state.windows)
+            self.known = Assigned(segments, self._plan.shared, self._state)
             self._images = self.known.images()
         rows = segments.chosen[np.cumsum(segments.record)[records] - 1]
         keep = self.known.chosen(rows, wanted)

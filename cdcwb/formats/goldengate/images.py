@@ -147,14 +147,9 @@ def _columns(group: Ints, index: Ints, definitions: Definitions, put: Sequence[P
 
 
 def read_images(
-    buffer: Bytes,
-    cells: ColumnSpans,
-    group: Ints,
-    definitions: Definitions,
-    charset: str,
-    order: Order,
-    put: Sequence[Put],
-) -> Images:
+    buffer: Bytes, cells: ColumnSpans, group: Ints, definitions: Definitions, charset: str, order: Order, put:
+    Sequence[Put],
+) -> Images:  # fmt: skip
     """The images of records from the cells of their bodies.
 
     A record has the images of which it has a column. Keys are in the order of the column indexes, without repetitions:
@@ -192,14 +187,9 @@ def read_images(
 
 
 def _decoded(
-    buffer: Bytes,
-    cells: ColumnSpans,
-    columns: Sequence[_Column],
-    number: Ints,
-    pool: TextPool,
-    charset: str,
-    order: Order,
-) -> tuple[Ints, list[tuple[int, Problem, str]]]:
+    buffer: Bytes, cells: ColumnSpans, columns: Sequence[_Column], number: Ints, pool: TextPool, charset: str, order:
+    Order,
+) -> tuple[Ints, list[tuple[int, Problem, str]]]:  # fmt: skip
     """All values of some bodies as text: the index of each in the pool (-1: invalid bytes, which are in no image), and
     problems as (record, code, sentence). ``number``: the column of each cell."""
     codings: dict[Coding, int] = {}
@@ -233,16 +223,9 @@ class RowImages:
     """
 
     def __init__(
-        self,
-        records: TrailRecords,
-        heads: Mapping[int, Head],
-        shared: TrailContext,
-        *,
-        file: Ints,
-        version: Ints,
-        imaged: Bools,
-        before: Bools,
-    ) -> None:
+        self, records: TrailRecords, heads: Mapping[int, Head], shared: TrailContext, *, file: Ints, version: Ints,
+        imaged: Bools, before: Bools,
+    ) -> None:  # fmt: skip
         self._records, self._heads, self._before, self._charset = records, heads, before, shared.options.charset
         self._imaged, self._version, self._bare = imaged, version, records.nonstop
         self._definitions, bodies = [one.definition for one in shared.versions], shared.bodies

@@ -17,8 +17,8 @@ __all__ = [
     "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL", "DDL_ITEMS", "DDL_STATEMENT", "FIELDS",
     "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "FRAGMENT", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED",
     "HALVES", "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "LOB",
-    "METADATA", "MISSING", "NOT_A_TIME", "PARTITION", "RESTART_ABEND", "RESTART_OK", "SIGNATURE", "TOKENS",
-    "TOKEN_MEANINGS", "UNIFIED", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of", "field_meaning",
+    "METADATA", "MISSING", "NOT_A_TIME", "RESTART_ABEND", "RESTART_OK", "SIGNATURE", "TOKENS", "TOKEN_MEANINGS",
+    "UNIFIED", "VALUES", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of", "field_meaning",
     "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown", "token_name", "type_name",
 ]  # fmt: skip
 
@@ -152,16 +152,6 @@ def io_type_of(name: str) -> int | None:
 IMAGE_LETTERS: Final = b"bmes"
 """The text of the image line for each TransInd (§2.3)."""
 
-PARTITION: Final[dict[int, str]] = {
-    0x00: "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp format",
-    0x04: "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format too",
-    0x0C: "the row is in FieldComp format, the table is given by its TDR index",
-    0x4C: "as x0c, with the unknown bit x40",
-}
-"""The meaning of Partition on systems other than NonStop (§3.4); of a NonStop BulkIO record it is the source
-partition's number, 0 to 15."""
-
-
 _SPANS: Final = {
     "Hdr-Ind": (0, 1), "Partition": (1, 1), "UndoFlag": (2, 1), "BeforeAfter": (3, 1), "RecLength": (4, 2),
     "IOType": (6, 1), "IO Time": (8, 8), "OrigNode": (7, 1), "TransInd": (28, 1), "FormatType": (29, 1),
@@ -192,8 +182,14 @@ FIELDS: Final = {
 }
 """One sentence for each header field (§3.2)."""
 
-_VALUES: Final[dict[tuple[str, int], str]] = {
+VALUES: Final[dict[tuple[str, int], str]] = {  # §3.4 for Partition: of a NonStop BulkIO record it is another number
     ("Hdr-Ind", 0x45): "the record was made by Extract",
+    ("Partition", 0x00): "not a compressed row: metadata, DDL or a restart; NonStop: the data is not in FieldComp "
+    "format",
+    ("Partition", 0x04): "the row is in FieldComp format, the table's name is in the record; NonStop: FieldComp format "
+    "too",
+    ("Partition", 0x0C): "the row is in FieldComp format, the table is given by its TDR index",
+    ("Partition", 0x4C): "as x0c, with the unknown bit x40",
     ("UndoFlag", 0): "no undo",
     ("UndoFlag", 1): "NonStop: undoes an operation of an aborted transaction; what the disk process undoes for a "
     "violated constraint is not flagged",
@@ -247,22 +243,20 @@ def shown(name: str, value: int) -> str:
 def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
     """The meaning of a header field with this value, in a record whose other fields are ``values``."""
     io_type = IO_TYPES.get(values.get("IOType", -1))
-    known = _VALUES.get((name, value), FIELDS[name])
+    known = VALUES.get((name, value), FIELDS[name])
     match name:
         case "IOType":
             kind = IO_TYPES.get(value)
             return "an unknown operation" if kind is None else f"{kind.name}: {kind.meaning}"
-        case "OrigNode" if io_type and (io_type.name, value) in _VALUES:
-            return _VALUES[io_type.name, value]
+        case "OrigNode" if io_type and (io_type.name, value) in VALUES:
+            return VALUES[io_type.name, value]
         case "OrigNode" if value in (0, 255):
             return f"no node: the data does not come from NonStop (or, there, from node {value})"
         case "OrigNode":
             return f"NonStop: the data came from node {value} of the cluster"
         case "Partition" if io_type and io_type.name == "GGSBulkIO":
             return f"NonStop: the bulk operation was on source partition {value}"
-        case "Partition" if value in PARTITION:
-            return PARTITION[value]
-        case "Partition":
+        case "Partition" if (name, value) not in VALUES:
             parts = ["the row is in FieldComp format"] if value & 4 else []
             parts += ["the table is given by its TDR index"] if value & 8 else []
             parts += [f"unknown bits x{value & ~0x0C:02x}"] if value & ~0x0C else []
@@ -276,24 +270,22 @@ def field_meaning(name: str, value: int, values: Mapping[str, int]) -> str:
 
 # --- tokens, file headers, DDL ----------------------------------------------------------------------------------------
 
-_TOKENS: Final = {
+TOKENS: Final = {
     0x36: ("TRANID", "the transaction's id (Oracle: undo segment, slot and sequence)"),
     0x44: ("DDL", "owner, object, version, compatibility and a flag of a DDL record"),
     0x4C: ("LOGCSN", "commit sequence number: commit order in the source"),
     0x52: ("ORAROWID", "row id of the row in Oracle"),
     0x74: ("ORATAG", "Oracle's tag of the redo record"),
 }
+"""Names and contents of the tokens of a record, by their ids (§5.7)."""
 
-TOKENS: Final = {number: name for number, (name, _) in _TOKENS.items()}
-"""Names of the tokens of a record, by their ids (§5.7)."""
-
-TOKEN_MEANINGS: Final = dict(_TOKENS.values())
+TOKEN_MEANINGS: Final = dict(TOKENS.values())
 """The contents of tokens, by name."""
 
 
 def token_name(number: int, printed: str | None = None) -> str:
     """The name of a token: its printed name, else that of its id, else ``token x6c``."""
-    return printed or TOKENS.get(number) or f"token x{number:02x}"
+    return printed or (TOKENS[number][0] if number in TOKENS else f"token x{number:02x}")
 
 
 HEADER_TOKENS: Final[dict[str, str]] = {
@@ -306,63 +298,33 @@ HEADER_TOKENS: Final[dict[str, str]] = {
 }
 """The tokens that a record consists of, by letter (§3.7)."""
 
-FILE_HEADER_GROUPS: Final[dict[int, str]] = {
-    0x30: "TrailInfo",
-    0x31: "MachineInfo",
-    0x32: "DatabaseInfo",
-    0x33: "ProducerInfo",
-    0x34: "ContinuityInfo",
-}
+FILE_HEADER_GROUPS: Final = dict(
+    enumerate(("TrailInfo", "MachineInfo", "DatabaseInfo", "ProducerInfo", "ContinuityInfo"), 0x30)
+)
 """Groups of a file header by id; those after TrailInfo are numbered by their documented order."""
 
-FILE_HEADER_TOKENS: Final[dict[int, tuple[str, str]]] = {
-    0x30: ("Signature", "signature"),
-    0x31: ("Compatibility", "number"),
-    0x32: ("CharSet", "charset"),
-    0x33: ("CreationTime", "time"),
-    0x34: ("URI", "string"),
-    0x35: ("URIHistory", "nested"),
-    0x36: ("FileName", "string"),
-    0x37: ("MultiPart", "number"),
-    0x38: ("FileSeqno", "number"),
-    0x39: ("FileSize", "number"),
-    0x3A: ("FirstCSN", "csn"),
-    0x3B: ("LastCSN", "csn"),
-    0x3C: ("FirstIOTime", "time"),
-    0x3D: ("LastIOTime", "time"),
-}
+FILE_HEADER_TOKENS: Final = {
+    0x30: ("Signature", "signature"), 0x31: ("Compatibility", "number"), 0x32: ("CharSet", "charset"),
+    0x33: ("CreationTime", "time"), 0x34: ("URI", "string"), 0x35: ("URIHistory", "nested"),
+    0x36: ("FileName", "string"), 0x37: ("MultiPart", "number"), 0x38: ("FileSeqno", "number"),
+    0x39: ("FileSize", "number"), 0x3A: ("FirstCSN", "csn"), 0x3B: ("LastCSN", "csn"),
+    0x3C: ("FirstIOTime", "time"), 0x3D: ("LastIOTime", "time"),
+}  # fmt: skip
 """Tokens of the group TrailInfo by id: name and how its bytes are read, always big-endian (§5.1)."""
 
 DDL_STATEMENT: Final = "C1"
 """The item of a DDL record with the statement."""
 
-DDL_ITEMS: Final[dict[str, str]] = {
-    "B2": "object id",
-    "B3": "owner",
-    "B4": "object name",
-    "B5": "object type",
-    "B6": "type of the DDL",
-    "B7": "sequence number of the DDL",
-    "B8": "history table",
-    "B9": "user who was logged in",
-    "C1": "text of the DDL statement",
-    "C5": "sequence number of the marker; of MySQL, the CSN",
-    "C6": "marker table",
-    "C7": "version",
-    "C8": "compatibility",
-    "C9": "whether it is valid",
-    "C10": "number of the instance",
-    "C11": "name of the instance",
-    "C12": "owner of the master object",
-    "C13": "name of the master object",
-    "C14": "object table",
-    "C15": "whether it is ignored",
-    **dict.fromkeys(("C17", "C18", "C19"), "language setting"),
-    "C20": "XML type",
-    "C21": "not known",
-    "G1": "text of the statement, of the metadata",
-    "G4": "row id of the sequence",
-}
+DDL_ITEMS: Final = {
+    "B2": "object id", "B3": "owner", "B4": "object name", "B5": "object type", "B6": "type of the DDL",
+    "B7": "sequence number of the DDL", "B8": "history table", "B9": "user who was logged in",
+    "C1": "text of the DDL statement", "C5": "sequence number of the marker; of MySQL, the CSN", "C6": "marker table",
+    "C7": "version", "C8": "compatibility", "C9": "whether it is valid", "C10": "number of the instance",
+    "C11": "name of the instance", "C12": "owner of the master object", "C13": "name of the master object",
+    "C14": "object table", "C15": "whether it is ignored",
+    **dict.fromkeys(("C17", "C18", "C19"), "language setting"), "C20": "XML type", "C21": "not known",
+    "G1": "text of the statement, of the metadata", "G4": "row id of the sequence",
+}  # fmt: skip
 """The items of a DDL record, by their codes (§5.3)."""
 
 # --- data types -------------------------------------------------------------------------------------------------------
@@ -421,35 +383,28 @@ _INTERVALS: Final = (
     "SECOND", "MINUTE TO SECOND", "HOUR TO SECOND", "DAY TO SECOND", "FRACTION", "SECOND TO FRACTION",
     "MINUTE TO FRACTION", "HOUR TO FRACTION", "DAY TO FRACTION",
 )  # fmt: skip
-_DATA_TYPES: Final[dict[int, tuple[str, Coding]]] = {
-    0: ("CHAR", Coding(How.FIXED_TEXT)),
-    1: ("CHAR UPSHIFT", Coding(How.FIXED_TEXT)),
-    2: ("DOUBLE CHAR", Coding(How.FIXED_TEXT)),
-    64: ("VARCHAR", Coding(How.TEXT)),
-    65: ("VARCHAR UPSHIFT", Coding(How.TEXT)),
-    66: ("DOUBLE VARCHAR", Coding(How.TEXT)),
-    130: ("INT16", Coding(How.INTEGER, 2)),
-    131: ("UNSIGNED INT16", Coding(How.INTEGER, 2, signed=False)),
-    132: ("INT32", Coding(How.INTEGER, 4)),
-    133: ("UNSIGNED INT32", Coding(How.INTEGER, 4, signed=False)),
-    134: ("INT64", Coding(How.INTEGER, 8)),
-    135: ("UNSIGNED INT64", Coding(How.INTEGER, 8, signed=False)),
-    140: ("TANDEM REAL", Coding(How.FLOAT, 4)),
-    141: ("TANDEM DOUBLE", Coding(How.FLOAT, 8)),
-    142: ("REAL", Coding(How.FLOAT, 4)),
-    143: ("DOUBLE", Coding(How.FLOAT, 8)),
-    150: ("DECIMAL UNSIGNED", Coding(How.DECIMAL)),
-    151: ("DECIMAL LEADING SIGN SEPARATE", Coding(How.DECIMAL)),
-    152: ("DECIMAL LEADING SIGN EMBEDDED", Coding(How.DECIMAL)),
-    153: ("DECIMAL TRAILING SIGN SEPARATE", Coding(How.DECIMAL)),
-    154: ("DECIMAL TRAILING SIGN EMBEDDED", Coding(How.DECIMAL)),
-    155: ("BIG NUMERIC UNSIGNED", Coding(How.UNKNOWN)),
-    156: ("BIG NUMERIC", Coding(How.UNKNOWN)),
-    189: ("PACKED DECIMAL", Coding(How.DECIMAL)),
-    191: ("DATETIME VARYING", Coding(How.MOMENT)),
-    192: ("DATETIME", Coding(How.MOMENT)),
-    **{code: (f"INTERVAL {unit}", Coding(How.MOMENT)) for code, unit in enumerate(_INTERVALS, 195)},
-}
+_CODES: Final[dict[Coding, dict[int, str]]] = {
+    Coding(How.FIXED_TEXT): {0: "CHAR", 1: "CHAR UPSHIFT", 2: "DOUBLE CHAR"},
+    Coding(How.TEXT): {64: "VARCHAR", 65: "VARCHAR UPSHIFT", 66: "DOUBLE VARCHAR"},
+    Coding(How.INTEGER, 2): {130: "INT16"},
+    Coding(How.INTEGER, 2, signed=False): {131: "UNSIGNED INT16"},
+    Coding(How.INTEGER, 4): {132: "INT32"},
+    Coding(How.INTEGER, 4, signed=False): {133: "UNSIGNED INT32"},
+    Coding(How.INTEGER, 8): {134: "INT64"},
+    Coding(How.INTEGER, 8, signed=False): {135: "UNSIGNED INT64"},
+    Coding(How.FLOAT, 4): {140: "TANDEM REAL", 142: "REAL"},
+    Coding(How.FLOAT, 8): {141: "TANDEM DOUBLE", 143: "DOUBLE"},
+    Coding(How.DECIMAL): {
+        150: "DECIMAL UNSIGNED", 151: "DECIMAL LEADING SIGN SEPARATE", 152: "DECIMAL LEADING SIGN EMBEDDED",
+        153: "DECIMAL TRAILING SIGN SEPARATE", 154: "DECIMAL TRAILING SIGN EMBEDDED", 189: "PACKED DECIMAL",
+    },
+    Coding(How.UNKNOWN): {155: "BIG NUMERIC UNSIGNED", 156: "BIG NUMERIC"},
+    Coding(How.MOMENT): {
+        191: "DATETIME VARYING", 192: "DATETIME", **{at: f"INTERVAL {unit}" for at, unit in enumerate(_INTERVALS, 195)},
+    },
+}  # fmt: skip
+"""Type codes and their names, by how values are written."""
+_DATA_TYPES: Final = {code: (name, coding) for coding, names in _CODES.items() for code, name in names.items()}
 _NO_TYPE: Final = ("", Coding(How.UNKNOWN))
 
 

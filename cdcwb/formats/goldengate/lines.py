@@ -143,9 +143,6 @@ class Fields:
     code: Ints
     columns: dict[str, pa.Array]
 
-    def __len__(self) -> int:
-        return len(self.line)
-
     def __getitem__(self, name: str) -> pa.Array:
         return self.columns[name].take(pa.array(self.code))
 

@@ -9,10 +9,10 @@ stream of all files of the capture.
 from __future__ import annotations
 
 import re
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
@@ -33,7 +33,6 @@ from cdcwb.formats.goldengate.definitions import (
     MetadataText,
     TrailFile,
     Version,
-    last_part,
     read_definitions,
 )
 from cdcwb.formats.goldengate.layout import FRAGMENT, KEYED, LISTED, LOB, METADATA, MISSING, UNIFIED, Order
@@ -65,11 +64,19 @@ OPTIONS: Final[dict[str, str]] = {
 _SPLIT_SIZE: Final = 32 << 20
 _SAMPLE: Final = 256  # bodies of a file that are looked at
 _ORDERS: Final[tuple[Order, ...]] = ("little", "big")
+_COUNTED: Final = ("continued", "undoing", "sideless", "nonstop", "unzoned")
+"""What is counted in a file: records that are continued or continue others; those with UndoFlag 1; updates of one image
+without a header block and an image line, so that the image is unknown; records of a NonStop; those with a printed time
+and none in UTC. Further :func:`_votes`."""
 _WITH_COLUMNS: Final = (*LISTED, KEYED, *UNIFIED)
 _TRAIL: Final = (
     r"^(?:(?i:current +logtrail +is) +(?P<shown>.*)"
     r"|(?i:logdump) *\d* *> *(?i:open) +(?P<opened>[^ '\"]+|'[^']+'|\"[^\"]+\").*)$"
 )
+
+
+Counts = defaultdict[int, Counter[Any]]
+"""By file, what is counted and how often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,32 +138,6 @@ class Bodies(NamedTuple):
     prefix: int = 2
 
 
-class _Fits(NamedTuple):
-    """Sampled bodies: how many there are, how many of them fit their columns better in one byte order than in the
-    other, how many are of unified updates, and how many of those fit better with a prefix of two or of four bytes."""
-
-    bodies: int = 0
-    little: int = 0
-    big: int = 0
-    unified: int = 0
-    two: int = 0
-    four: int = 0
-
-    def plus(self, other: _Fits) -> _Fits:
-        """Those of both."""
-        return _Fits(*map(sum, zip(self, other, strict=True)))
-
-    @property
-    def order(self) -> Order | None:
-        """The byte order of the bodies; None if they do not show it."""
-        return None if self.little == self.big else "little" if self.little > self.big else "big"
-
-    @property
-    def prefix(self) -> int | None:
-        """The bytes before the before image of unified updates; None if the bodies do not show them."""
-        return None if self.two == self.four else 2 if self.two > self.four else 4
-
-
 @dataclass(slots=True)
 class Section:
     """Records of one trail file, from byte ``at`` of the stream on. ``file``: index of the capture's file; ``is_new``:
@@ -173,7 +154,7 @@ class Section:
     has_header: bool = False
     first: int = MISSING
     last: int = MISSING
-    lowest: int = MISSING
+    lowest: int = sys.maxsize
     highest: int = MISSING
     next: int = MISSING
     is_rising: bool = True
@@ -191,37 +172,25 @@ class WindowBorder(NamedTuple):
 
 @dataclass(slots=True)
 class FirstPass:
-    """What the first pass finds in a split. By file: ``fits``, ``shown`` (offsets from UTC, in microseconds), and the
-    numbers of records with a printed time and none in UTC (``unzoned``), of updates of one image without a header block
-    and an image line, so that the image is unknown (``sideless``), and of those of a NonStop. ``borders``: of windows
-    at which a transaction is open, by the start of the window. ``tables``: printed names of the tables of changes;
-    ``widths``: by name and file, the number of columns in either byte order. ``csn``: of the first and last record that
-    has one. ``continued``: records that are continued, or continue others; ``undoing``: those with UndoFlag 1.
-    ``open``, ``last``, ``end``: at the end of the split, as in a :class:`WindowBorder`."""
+    """What the first pass finds in a split. ``counts`` of :data:`_COUNTED`; ``shown``: offsets from UTC by file, in
+    microseconds. ``borders``: of windows at which a transaction is open, by the start of the window. ``widths``: by
+    printed name of a table of changes and file, the number of columns in either byte order. ``csn``: of the first and
+    last record that has one. ``open``, ``last``, ``end``: at the end of the split, as in a :class:`WindowBorder`."""
 
     sections: list[Section] = field(default_factory=list)
     metadata: list[MetadataText] = field(default_factory=list)
-    fits: dict[int, _Fits] = field(default_factory=dict)
+    counts: Counts = field(default_factory=lambda: defaultdict(Counter))
     shown: dict[int, set[int]] = field(default_factory=dict)
-    unzoned: Counter[int] = field(default_factory=Counter)
-    sideless: Counter[int] = field(default_factory=Counter)
-    nonstop: Counter[int] = field(default_factory=Counter)
     borders: dict[int, WindowBorder] = field(default_factory=dict)
-    tables: set[str] = field(default_factory=set)
     widths: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     csn: tuple[str, str] | None = None
-    continued: int = 0
-    undoing: int = 0
     open: OpenTransaction | None = None
     last: int = MISSING
     end: int = MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class TrailState:
-    """What a split needs to know: the transactions that are open at the starts of its windows."""
-
-    windows: Mapping[int, WindowBorder]
+TrailState = Mapping[int, WindowBorder]
+"""What a split needs to know: the transactions that are open at the starts of its windows."""
 
 
 @dataclass(slots=True)
@@ -291,20 +260,24 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
     if len(there):
         first, last = (records.csn[int(at)].as_py() for at in (there[0], there[-1]))
         found.csn = (first if found.csn is None else found.csn[0], last)
-    found.continued += int(np.count_nonzero(some & (records.goes_on | np.isin(records.io, (LOB, FRAGMENT)))))
-    found.undoing += int(np.count_nonzero(some & (records.column("UndoFlag") == 1)))
-    for counts, rows in (
-        (found.sideless, records.half & (records.io != KEYED) & (records.side == MISSING)),
-        (found.nonstop, records.nonstop),
-        (found.unzoned, (records.moment != MISSING) & (records.julian == MISSING)),
-    ):
-        counts.update(file[some & rows].tolist())
+    counted = (
+        records.goes_on | np.isin(records.io, (LOB, FRAGMENT)),
+        records.column("UndoFlag") == 1,
+        records.half & (records.io != KEYED) & (records.side == MISSING),
+        records.nonstop,
+        (records.moment != MISSING) & (records.julian == MISSING),
+    )
+    for what, rows in zip(_COUNTED, counted, strict=True):
+        for one, count in zip(
+            *(each.tolist() for each in np.unique(file[some & rows], return_counts=True)), strict=True
+        ):
+            found.counts[one][what] += count
     changes = np.flatnonzero(some & records.member & (records.table >= 0) & np.isin(records.io, _WITH_COLUMNS))
     for one in np.unique(file[chosen]).tolist():
         mine = chosen[file[chosen] == one]
         found.shown.setdefault(one, set()).update(shown_offsets(records.moment[mine], julian[mine]))
-        if one not in found.fits and np.isin(records.io[mine], _WITH_COLUMNS).any():
-            found.fits[one] = _sampled_fits(records, mine)
+        if "bodies" not in found.counts[one] and np.isin(records.io[mine], _WITH_COLUMNS).any():
+            found.counts[one].update(_votes(records, mine))
         _widths(found, records, changes[file[changes] == one], one, options)
     return len(chosen)
 
@@ -343,13 +316,11 @@ def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, opti
     """One more than the highest column index in the records of each table of a file, in either byte order."""
     most = np.zeros((len(records.tables), 2), np.int64)
     table, start, stop = records.table[rows], records.body_at[rows], records.body_at[rows + 1]
-    found.tables.update(records.tables[code] for code in np.unique(table).tolist())
-    if not options.images:
-        return
     skip = np.maximum(records.column("SyskeyLen")[rows], 0)
     is_unified = np.isin(records.io[rows], UNIFIED)
+    prefixes = (2, 4)[: 1 + is_unified.any()] if options.images else ()
     is_short = (stop - start < records.length[rows]) & ~is_unified
-    for (at, order), prefix in product(enumerate(_ORDERS), (2, 4) if is_unified.any() else (2,)):
+    for (at, order), prefix in product(enumerate(_ORDERS), prefixes):
         forms = forms_of(records.io[rows], prefix)
         cells = walk(records.body, start, stop, order, forms, skip, bare=records.nonstop[rows])
         valid = ((cells.bad < 0) | is_short)[cells.row] & ~(cells.odd & is_unified[cells.row])
@@ -360,40 +331,34 @@ def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, opti
         found.widths[key] = (little, big)
 
 
-def _sampled_fits(records: TrailRecords, rows: Ints) -> _Fits:
-    """Evidence from the bodies of a few records, evenly chosen."""
+def _votes(records: TrailRecords, rows: Ints) -> dict[Any, int]:
+    """Evidence from the bodies of a few records, evenly chosen: how many there are, how many of them fit their columns
+    better in one byte order than in the other, how many are of unified updates, and how many of those fit better with
+    a prefix of two or of four bytes."""
     samples = [rows[np.isin(records.io[rows], some)] for some in ((*LISTED, KEYED), UNIFIED)]
     some = np.sort(np.concatenate([one[:: max(1, -(-len(one) // _SAMPLE))] for one in samples]))
     some = some[(records.body_at[some + 1] > records.body_at[some]) & ~records.nonstop[some]]
     skip, io = np.maximum(records.column("SyskeyLen")[some], 0), records.io[some]
-    is_unified = np.isin(io, UNIFIED)
-
-    def fits(order: Order, prefix: int) -> Ints:
-        spans = records.body_at[some], records.body_at[some + 1]
-        return fit(records.body, *spans, order, forms_of(io, prefix), skip)
-
-    little, big = (np.stack([fits(order, prefix) for prefix in (2, 4)]) for order in _ORDERS)
-    two, four = np.maximum(little, big)[:, is_unified]
-    pairs = [(little.max(axis=0), big.max(axis=0)), (two, four)]
-    better = [int(np.count_nonzero(one > other)) for one, other in (*pairs, *((b, a) for a, b in pairs))]
-    return _Fits(len(some), better[0], better[2], int(is_unified.sum()), better[1], better[3])
+    spans, is_unified = (records.body_at[some], records.body_at[some + 1]), np.isin(io, UNIFIED)
+    fits = np.array(
+        [[fit(records.body, *spans, order, forms_of(io, size), skip) for size in (2, 4)] for order in _ORDERS]
+    )
+    votes: dict[Any, int] = {"bodies": len(some), "unified": int(is_unified.sum())}
+    for names, (one, other) in ((_ORDERS, fits.max(axis=1)), ((2, 4), fits.max(axis=0)[:, is_unified])):
+        votes[names[0]], votes[names[1]] = int((one > other).sum()), int((other > one).sum())
+    return votes
 
 
 # --- trail files ------------------------------------------------------------------------------------------------------
 
-_NUMBER: Final = re.compile(r"[0-9]+$")
-_LONG, _SHORT = 9, 6  # digits of a trail file's number, since 12.3 and before
+_NUMBERED: Final = re.compile(r"(.*?)([0-9]{9}|[0-9]{6}|(?<![0-9])[0-9]{1,5})", re.DOTALL)  # nine since 12.3
 
 
 def split_path(path: str) -> tuple[str, int | None]:
     """The path without the trail file's number, and the number: the last nine or six digits of the name, or all of
     them. None if the name does not end with a digit."""
-    found = _NUMBER.search(last_part(path))
-    if found is None:
-        return path, None
-    digits = found[0]
-    size = next((size for size in (_LONG, _SHORT) if len(digits) >= size), len(digits))
-    return path[: len(path) - size], int(digits[-size:])
+    found = _NUMBERED.fullmatch(path)
+    return (path, None) if found is None else (found[1], int(found[2]))
 
 
 def _sections(
@@ -444,8 +409,7 @@ def _extend(section: Section, records: TrailRecords, some: Ints) -> None:
     section.count += len(some)
     known = records.rba[some][records.rba[some] != MISSING]
     if len(known):
-        low = int(known.min())
-        section.lowest = low if section.lowest == MISSING else min(section.lowest, low)
+        section.lowest = min(section.lowest, int(known.min()))
         section.highest = max(section.highest, int(known.max()))
     section.is_rising &= not section.has_header or bool((records.shape[some] != FILE_HEADER).sum() >= len(some) - 1)
     rows = some[(records.shape[some] == RECORD) & (records.rba[some] > 0)]
@@ -537,15 +501,19 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     shown = {
         index: set[int]().union(*(some.shown.get(index, ()) for some in found)) for index in range(len(plan.files))
     }
-    bodies, starts = _bodies(plan, found, options), np.array(Stream(plan.files).starts)
+    counts: Counts = defaultdict(Counter)
+    total: Counter[Any] = Counter()
+    for index, count in (each for one in found for each in one.counts.items()):
+        counts[index].update(count)
+        total.update(count)
+    bodies, starts = _bodies(plan, counts, total, options), np.array(Stream(plan.files).starts)
     shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none)
     plan.shared = shared
     for index, entry in enumerate(plan.files):
-        count = sum(one.sideless[index] for one in found)
-        if count:
-            evidence = f"{plural(count, 'update')} with neither BeforeAfter nor an image line"
+        if sideless := counts[index]["sideless"]:
+            evidence = f"{plural(sideless, 'update')} with neither BeforeAfter nor an image line"
             plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
-    _zones(plan, found, shown, options)
+    _zones(plan, counts, shown, options)
     texts = (
         replace(one, trail=files[shared.file_of(one.at)], file_name=plan.files[one.file_index].path)
         for some in found
@@ -555,8 +523,8 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     positions = [
         position_text(file.shown, rba)
         for one, file in zip(sections, files, strict=True)
+        if one.highest != MISSING
         for rba in (one.lowest, one.highest)
-        if rba != MISSING
     ]
     csn = [one.csn for one in found if one.csn is not None]
     still_open = next((one.open for one in reversed(found) if one.sections), None)
@@ -567,8 +535,8 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
         "last_position": max(positions, default=None),
         "first_csn": csn[0][0] if csn else None,
         "last_csn": csn[-1][1] if csn else None,
-        "fragments": sum(one.continued for one in found),
-        "undo_records": sum(one.undoing for one in found),
+        "fragments": total["continued"],
+        "undo_records": total["undoing"],
     }
     names = sorted({one.name for one in files if one.name})
     is_known = any(one.shown for one in files)
@@ -576,7 +544,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     evidence = "as Logdump's text or file headers name them" if names else "the text does not name a trail file"
     plan.detected.append(detected_row("trail_sequence", value[:200], evidence, not names and is_known))
     plan.detected += inferred
-    return [TrailState(some.borders) for some in found]
+    return [some.borders for some in found]
 
 
 def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list[dict[str, Any]]:
@@ -588,7 +556,7 @@ def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list
         evidence = f"{plural(of_records, 'table version')} of Metadata records, "
         evidence += f"{count - of_records} of the option definitions"
         plan.detected.append(detected_row("definitions", "known", evidence, bool(plan.shared.options.definitions)))
-    names = sorted({name for some in found for name in some.tables if not lookup.defined(name)})
+    names = sorted({name for some in found for name, _ in some.widths if not lookup.defined(name)})
     if not names:
         return []
     widths = dict.fromkeys(names, 0)
@@ -602,34 +570,35 @@ def _definitions(plan: Plan, found: Sequence[FirstPass], lookup: Lookup) -> list
     return [detected_row("definitions", "inferred", evidence, False)]
 
 
-def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bodies]:
+def _winner(votes: Counter[Any], first: Any, second: Any) -> Any:
+    """The one with more votes; None if they have as many."""
+    return None if votes[first] == votes[second] else first if votes[first] > votes[second] else second
+
+
+def _bodies(plan: Plan, counts: Counts, total: Counter[Any], options: Options) -> list[Bodies]:
     """Byte order of bodies, and the prefix of unified updates, by file; where its bodies do not show them, those of all
     files."""
-    fits: dict[int, _Fits] = {}
-    for some in found:
-        for index, one in some.fits.items():
-            fits[index] = fits.get(index, _Fits()).plus(one)
-    total = reduce(_Fits.plus, fits.values(), _Fits())
     out = []
     for index, entry in enumerate(plan.files):
-        seen, nonstop = fits.get(index, _Fits()), sum(one.nonstop[index] for one in found)
-        own: Order | None = seen.order or ("big" if nonstop else None)
-        order = options.byte_order or own or total.order
-        is_known = order is not None or index not in fits
-        out.append(Bodies(order or "little", is_known, options.prefix or seen.prefix or total.prefix or 2))
+        votes, is_sampled = counts[index], "bodies" in counts[index]
+        nonstop, seen, prefix = votes["nonstop"], _winner(votes, *_ORDERS), _winner(votes, 2, 4)
+        own: Order | None = seen or ("big" if nonstop else None)
+        order = options.byte_order or own or _winner(total, *_ORDERS)
+        size = options.prefix or prefix or _winner(total, 2, 4) or 2
+        out.append(Bodies(order or "little", order is not None or not is_sampled, size))
         rows: list[tuple[str, str, str]] = []
-        if index in fits and options.byte_order is None:
-            evidence = f"{seen.bodies} sampled bodies: {seen.little} fit their columns better little-endian, "
-            evidence += f"{seen.big} big-endian." + (_UNKNOWN_ORDER if order is None else "" if own else _OF_OTHERS)
-            if nonstop and seen.order is None:
+        if is_sampled and options.byte_order is None:
+            evidence = f"{votes['bodies']} sampled bodies: {votes['little']} fit their columns better little-endian, "
+            evidence += f"{votes['big']} big-endian." + (_UNKNOWN_ORDER if order is None else "" if own else _OF_OTHERS)
+            if nonstop and seen is None:
                 evidence = f"{plural(nonstop, 'record')} from a NonStop, which writes big-endian."
             rows.append(("byte_order", order or "unknown", evidence))
         if nonstop:
             evidence = f"{plural(nonstop, 'record')} from a NonStop (detected from file names, TRANSID or system keys)"
             rows.append(("null_indicators", "every column; of a NonStop, none", evidence))
-        if seen.prefix and options.prefix is None:
-            evidence = f"{seen.unified} sampled unified updates: {seen.two} fit their columns better with 2 bytes"
-            rows.append(("unified_prefix", str(seen.prefix), f"{evidence}, {seen.four} with 4."))
+        if prefix and options.prefix is None:
+            evidence = f"{votes['unified']} sampled unified updates: {votes[2]} fit their columns better with 2 bytes"
+            rows.append(("unified_prefix", str(prefix), f"{evidence}, {votes[4]} with 4."))
         plan.detected += [detected_row(*row, False, entry.path) for row in rows]
     for setting, value in {"byte_order": options.byte_order, "unified_prefix": options.prefix}.items():
         if value is not None:
@@ -637,7 +606,7 @@ def _bodies(plan: Plan, found: Sequence[FirstPass], options: Options) -> list[Bo
     return out
 
 
-def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, set[int]], options: Options) -> None:
+def _zones(plan: Plan, counts: Counts, shown: Mapping[int, set[int]], options: Options) -> None:
     """The zone of printed times, by file; a fact if there is none."""
     if options.time_zone is not None:
         plan.detected.append(detected_row("time_zone", options.time_zone, "given as an option", True))
@@ -651,7 +620,7 @@ def _zones(plan: Plan, found: Sequence[FirstPass], shown: Mapping[int, set[int]]
             if len(offsets) > 1:
                 evidence += "; a record without header tokens has no time: give its zone with the option time_zone"
             plan.detected.append(detected_row("time_zone", names, evidence, False, entry.path))
-        elif any(one.unzoned[index] for one in found):
+        elif counts[index]["unzoned"]:
             without += 1
             plan.detected.append(detected_row("time_zone", "unknown", _NO_ZONE, False, entry.path))
     if without:

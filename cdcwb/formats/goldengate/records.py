@@ -35,7 +35,7 @@ from cdcwb.formats.goldengate.layout import (
     io_type_of,
 )
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
-from cdcwb.formats.moments import EARLIEST
+from cdcwb.formats.moments import IS_TIME, iso_times
 from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
 
@@ -178,15 +178,6 @@ class TrailRecords:
         printed = self.column("BeforeAfter")
         return np.where(printed == MISSING, self.image, printed)
 
-    def io_types(self) -> Ints:
-        """The number of the record type, by its header or else by its printed name; MISSING without either."""
-        found = self.column("IOType").copy()
-        rows = np.flatnonzero(found == MISSING)
-        names = self.operation.take(pa.array(rows)).to_pylist()
-        known = [None if name is None else io_type_of(text_of(name)) for name in names]
-        found[rows] = [MISSING if one is None else one for one in known]
-        return found
-
     def data(self, record: int) -> bytes:
         """The printed bytes of a record's data."""
         return self.body[self.body_at[record] : self.body_at[record + 1]].tobytes()
@@ -204,7 +195,10 @@ class TrailRecords:
     def relate(self, reading: RecordSettings) -> None:
         """Finds which records belong together."""
         is_record = self.shape == RECORD
-        io = self.io = np.where(is_record, self.io_types(), MISSING)
+        io = self.io = np.where(is_record, self.column("IOType"), MISSING)
+        named = np.flatnonzero(is_record & (io == MISSING) & as_array(self.operation.is_valid()))
+        known = (io_type_of(text_of(name)) for name in self.operation.take(pa.array(named)).to_pylist())
+        io[named] = [MISSING if one is None else one for one in known]
         self.member = is_record & ~np.isin(io, (METADATA, RESTART_OK, RESTART_ABEND))
         self.abort = is_record & (io == RESTART_ABEND)
         trans = np.where(self.member, self.column("TransInd"), MISSING)
@@ -300,22 +294,9 @@ def moments(texts: pa.Array) -> Ints:
     found = pc.extract_regex(texts, _TIME)
     date, time, *fraction = (found.field(name).cast(pa.string()) for name in ("date", "time", "first", "then"))
     parts = [pc.utf8_rpad(pc.fill_null(one, ""), 3, "0") for one in fraction]
-    fraction_ = pc.binary_join_element_wise(*parts, "")
-    iso = pc.binary_join_element_wise(pc.replace_substring(date, "/", "-"), time, " ")
-    iso = pc.binary_join_element_wise(iso, fraction_, ".").filter(found.is_valid())
-    out = np.full(len(texts), NOT_A_TIME)
-    out[as_array(found.is_valid())] = _micros(iso)
-    return np.where(out < EARLIEST, NOT_A_TIME, out)
-
-
-def _micros(iso: pa.Array) -> Ints:
-    """Microseconds since 1970 of times in ISO 8601; NOT_A_TIME for dates that are not in the calendar."""
-    try:
-        micros: Ints = iso.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
-        return micros
-    except pa.ArrowInvalid:
-        half = len(iso) // 2
-        return np.concatenate([_micros(iso[:half]), _micros(iso[half:])]) if half else np.array([NOT_A_TIME])
+    iso = pc.binary_join_element_wise(pc.replace_substring(date, "/", "-"), "T", time, ".", *parts, "")
+    micros, state = iso_times(iso)
+    return np.where(state & IS_TIME, micros, NOT_A_TIME)
 
 
 # --- the header of a record -------------------------------------------------------------------------------------------

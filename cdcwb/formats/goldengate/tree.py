@@ -42,34 +42,25 @@ _SHAPES: Final = {
     FILE_HEADER: ("FileHeader", "the trail file: its writer, its time and its sequence number"),
     MALFORMED: ("malformed", "lines of a record that cannot be parsed"),
 }
-_SECTIONS: Final[dict[str, tuple[str, tuple[Role, ...]]]] = {
-    "header tokens": (
-        "the tokens of the record in the trail, with their lengths (HEADERTOKEN)",
-        (Role.HEADER_TOKEN, Role.HEADER_TOKEN_HEX),
-    ),
-    "rule": ("a line that precedes each record", (Role.RULE,)),
-    "header": ("the record's header (GHDR)", (Role.HEADER, Role.TRAIL)),
-    "record line": ("time, operation, length of the data and RBA", (Role.RECORD,)),
-    "name": ("the table, by name or by the index of its definition", (Role.NAME, Role.TDR_INDEX)),
-    "image": ("which image the data has", (Role.IMAGE,)),
-    "transaction id": ("transaction id, as on a NonStop", (Role.TRANSACTION,)),
-    "data": ("the record's data in hex", (Role.BODY,)),
-    "metadata": ("definition of a database or of a table, as text", (Role.TEXT,)),
-    "columns": ("the columns of the data one by one (DETAIL)", (Role.HALF, Role.COLUMN, Role.COLUMN_HEX)),
-    "file header": (
-        "groups and tokens of the file header (FILEHEADER)",
-        (Role.GROUP, Role.GROUP_TOKEN, Role.GROUP_HEX),
-    ),
-    "tokens": ("GoldenGate's own tokens (GGSTOKEN)", (Role.GGS, Role.TOKEN, Role.TOKEN_HEX)),
-    "user tokens": (
-        "tokens that the Extract's parameters define (USERTOKEN)",
-        (Role.USER, Role.USER_TOKEN, Role.USER_TOKEN_HEX, Role.USER_PAIR),
-    ),
-    "blank line": ("a blank line", ()),
-    "text": ("lines that cannot be parsed", ()),
+_SECTIONS: Final = {
+    "header tokens": ("tokens of the record in the trail, with their lengths", "HEADER_TOKEN HEADER_TOKEN_HEX"),
+    "rule": ("a line that precedes each record", "RULE"),
+    "header": ("the record's header (GHDR)", "HEADER TRAIL"),
+    "record line": ("time, operation, length of the data and RBA", "RECORD"),
+    "name": ("the table, by name or by the index of its definition", "NAME TDR_INDEX"),
+    "image": ("which image the data has", "IMAGE"),
+    "transaction id": ("transaction id, as on a NonStop", "TRANSACTION"),
+    "data": ("the record's data in hex", "BODY"),
+    "metadata": ("definition of a database or of a table, as text", "TEXT"),
+    "columns": ("the columns of the data one by one (DETAIL)", "HALF COLUMN COLUMN_HEX"),
+    "file header": ("groups and tokens of the file header (FILEHEADER)", "GROUP GROUP_TOKEN GROUP_HEX"),
+    "tokens": ("GoldenGate's own tokens (GGSTOKEN)", "GGS TOKEN TOKEN_HEX"),
+    "user tokens": ("tokens of the Extract's parameters", "USER USER_TOKEN USER_TOKEN_HEX USER_PAIR"),
+    "blank line": ("a blank line", ""),
+    "text": ("lines that cannot be parsed", ""),
 }
 """The sections of a record: the meaning of each, and the roles of its lines."""
-_SECTION_OF: Final = {int(role): name for name, (_, roles) in _SECTIONS.items() for role in roles}
+_SECTION_OF: Final = {Role[role]: name for name, (_, roles) in _SECTIONS.items() for role in roles.split()}
 _HEADS: Final = frozenset(
     {Role.HALF, Role.USER_PAIR, *(one for one, below in SINKS.items() if below not in (Role.UNKNOWN, Role.BODY))}
 )
@@ -93,11 +84,9 @@ _GROUPS: Final = {
 
 
 def dissect(
-    record: bytes,
-    definition: Definition | None = None,
-    bodies: Bodies | None = None,
-    reading: RecordSettings | None = None,
-) -> Field:
+    record: bytes, definition: Definition | None = None, bodies: Bodies | None = None, reading: RecordSettings | None =
+    None,
+) -> Field:  # fmt: skip
     """The field tree of the text of one record.
 
     ``definition``: of its table, for names and types (None: columns are ``c0``, ``c1`` … and types are inferred).
@@ -122,16 +111,9 @@ class PrintedBytes:
         return len(self.data)
 
     def field(
-        self,
-        name: str,
-        start: int,
-        stop: int,
-        value: str | None,
-        meaning: str,
-        problem: Problem | None = None,
-        children: Iterable[Field] = (),
-        quiet: bool = False,
-    ) -> Field:
+        self, name: str, start: int, stop: int, value: str | None, meaning: str, problem: Problem | None = None,
+        children: Iterable[Field] = (), quiet: bool = False,
+    ) -> Field:  # fmt: skip
         """A field over the bytes ``[start, stop)``. Gaps between its children are filled; a child that overlaps
         preceding ones is left out."""
         first, last, end = max(start, 0), min(stop, len(self)) - 1, self.starts[-1]
@@ -155,20 +137,16 @@ class Tree:
     """The fields of one record."""
 
     def __init__(
-        self,
-        record: bytes,
-        records: TrailRecords,
-        definition: Definition | None,
-        bodies: Bodies,
-        reading: RecordSettings,
-    ) -> None:
+        self, record: bytes, records: TrailRecords, definition: Definition | None, bodies: Bodies, reading:
+        RecordSettings,
+    ) -> None:  # fmt: skip
         self.record, self.records, self.lines = record, records, records.lines
         self.text = PrintedBytes(record, record, range(len(record) + 1), 1)
         self.definition, self.charset = definition, reading.charset
         self.bare = bool(records.nonstop[0])
         self.order: Order = "big" if self.bare else bodies.order
         self.is_known = self.bare or bodies.is_known
-        self.io = int(records.io_types()[0])
+        self.io = int(records.io[0])
         self.form = BodyLayout(int(forms_of(np.array([self.io]), bodies.prefix)[0]))
         self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
         known = IO_TYPES.get(self.io)
@@ -188,7 +166,7 @@ class Tree:
         """Adjacent lines of one section, with blank and unknown lines after them."""
         sections: list[tuple[str, list[int]]] = []
         for line, role in enumerate(self.lines.role.tolist()):
-            name = _SECTION_OF.get(role)
+            name = _SECTION_OF.get(Role(role))
             if sections and name in (None, sections[-1][0]):
                 sections[-1][1].append(line)
             else:
@@ -245,22 +223,18 @@ class Tree:
             else:
                 yield self.whole(line, "line", "a line of the definition")
         form = matched(self.lines, line)
-        for part, printed in form.groupdict().items() if form else ():
-            if not form or not printed:
-                continue
-            (start, end), (name, meaning) = form.span(part), _GROUPS[part]
-            value = text_of(self.record[first + start : first + end])
-            match part:
-                case "operation":
-                    meaning = self.meaning
-                case "image":
-                    meaning = f"{value.lower()} image"
-                case "hex" | "decimal":
+        for part in form.groupdict() if form else ():
+            if form and form[part]:
+                start, end = (first + at for at in form.span(part))
+                value, (name, meaning) = text_of(self.record[start:end]), _GROUPS[part]
+                if part in ("hex", "decimal"):
                     number = int(value, 16 if part == "hex" else 10)
                     value, meaning = str(number), field_meaning(name, number, self.values)
-                case "letter":
-                    meaning = field_meaning("TransInd", layout.IMAGE_LETTERS.index(printed), {})
-            yield self.text.field(name, first + start, first + end, value, meaning)
+                elif part == "letter":
+                    meaning = field_meaning("TransInd", layout.IMAGE_LETTERS.index(form[part]), {})
+                elif part == "image":
+                    meaning = f"{value.lower()} image"
+                yield self.text.field(name, start, end, value, meaning or self.meaning)
 
     def header(self, at: int, stop: int) -> Iterator[Field]:
         """The fields of a line of the header block."""
@@ -270,9 +244,7 @@ class Tree:
             name = next(one for one in LABELS if one.lower().encode() == label)
             end = at + (found.end("value") if found["hex"] is None else found.end("hex") + 1)
             value = text_of(self.record[at + found.start("value") : end])
-            form = rb"[^.(]" if name in layout.CHARACTERS else rb"\d{1,18}(?:$| )"
-            form = rb"[YN]" if name == "Continued" else form
-            number = self.values.get(name) if re.match(form, found["value"]) else None
+            number = self.values.get(name) if found["value"].strip(b".") else None
             number = int(found["hex"], 16) if found["hex"] else number
             if name == "DDR/TDR index":
                 meaning = f"{FIELDS['DDR index']}, {FIELDS['TDR index']}"
@@ -420,9 +392,8 @@ class Tree:
         if self.bare or head == b"\0\0":
             value, problem, sentence = value_of(raw[width:], coding, self.order, self.charset)
             meaning = sentence or kind
-        elif len(head) < width:
-            value, meaning, problem = raw.hex(), "too short to have a null indicator", Problem.VALUE
         elif head != b"\xff\xff":
+            value = value if len(head) == width else raw.hex()
             meaning, problem = contents.odd_indicator(head.hex()), Problem.VALUE
         indicator = {b"\0\0": "0000: not NULL", b"\xff\xff": "FFFF: NULL"}.get(head, "neither 0000 nor FFFF")
         text = None if head == b"\xff\xff" else value

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from cdcwb.formats.containers.console import is_note
 from cdcwb.formats.files import Source
@@ -76,31 +75,23 @@ def evidence_of(head: bytes) -> str | None:
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-def _element_of(raw: bytes, declared: str | None, start: int) -> tuple[Element, str]:
-    """The element in these bytes of a file, from ``start`` on, and what is wrong with its characters. Raises ValueError
-    for what is not XML."""
+def _element_of(raw: bytes, declared: str | None) -> tuple[Element, str]:
+    """The element in these bytes, and what is wrong with its characters. Raises ValueError for what is not XML."""
     failure = ""
     for encoding in (declared or "utf-8", "iso-8859-1"):
-        builder, parser = TreeBuilder(), expat.ParserCreate("utf-8")
-        parser.buffer_text = True
-        parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
-        parser.CharacterDataHandler = builder.data
         try:
-            text = raw.decode(encoding).encode("utf-8")
-            parser.Parse(text, True)
+            element = fromstring(raw.decode(encoding))
         except (UnicodeError, LookupError):
             continue
-        except expat.ExpatError as reason:
-            before = text[: parser.ErrorByteIndex].decode("utf-8", "ignore").encode(encoding, "ignore")
-            what = f"expected XML, found {expat.ErrorString(reason.code)}"
-            failure = failure or f"{what} at offset {start + len(before)}"
+        except ParseError as reason:
+            failure = failure or f"expected XML, found {reason}"
             continue
-        remark = ""
         if failure:
-            remark = "the text has characters that XML does not have; it is read as ISO 8859-1"
-        elif declared and encoding != declared and not raw.isascii():
-            remark = f"the text is not in {declared}, which the file declares; it is read as ISO 8859-1"
-        return builder.close(), remark
+            return element, "the text has characters that XML does not have; it is read as ISO 8859-1"
+        is_other = declared and encoding != declared and not raw.isascii()
+        return element, f"the text is not in {declared}, which the file declares; it is read as ISO 8859-1" * bool(
+            is_other
+        )
     raise ValueError(failure)  # every text is ISO 8859-1
 
 
@@ -244,7 +235,7 @@ class _XmlReader:
             return
         try:
             raw = self._bytes(start, stop) + (b"" if is_empty else b"</transaction>")
-            self.transaction = _OpenTransaction(start, stop, _element_of(raw, self.declared, start)[0].attrib)
+            self.transaction = _OpenTransaction(start, stop, _element_of(raw, self.declared)[0].attrib)
         except ValueError:
             return  # it is text between elements
         if is_empty:
@@ -264,7 +255,7 @@ class _XmlReader:
         try:
             if raw.count(b"<") > _TAGS:
                 raise ValueError(f"expected a record of at most {_TAGS:,} tags")
-            element, remark = _element_of(raw, self.declared, start)
+            element, remark = _element_of(raw, self.declared)
         except ValueError as reason:
             self._malformed(stop, Problem.MALFORMED, str(reason))
             return
