@@ -26,12 +26,11 @@ _SHORTEST: Final = 6  # bytes of a column that can have the text
 
 
 class _Planned(NamedTuple):
-    """A break: its kind, the key column, and the text in a column that no other row has."""
+    """A break: its kind, the key column, and the column that has a text that no other row has."""
 
     kind: str
     key: str
     column: str
-    text: str
 
 
 class Breaks:
@@ -39,32 +38,28 @@ class Breaks:
     of which is inserted or deleted by a change that is committed."""
 
     def __init__(self, options: Options, seed: int, begin: Callable[[], Workload]) -> None:
-        self._rng = Random(f"{seed} breaks")
-        self._planned: dict[int, _Planned] = {}  # by the number of the change that they follow
-        wanted = {name: getattr(options, name) for name in BREAKS}
-        inserts = [name for name in ("lost", "repeated", "late") for _ in range(wanted[name])]
-        deletes = [name for name in ("revived", "phantom") for _ in range(wanted[name])]
-        if not inserts and not deletes:
+        wanted = {Operation.INSERT: ("lost", "repeated", "late"), Operation.DELETE: ("revived", "phantom")}
+        self._kinds: dict[int, str] = {}  # by the number of the change that they follow
+        self._planned: dict[str, _Planned] = {}  # by their text
+        if not any(getattr(options, name) for name in BREAKS):
             return
-        drawn = {Operation.INSERT: _Drawn(self._rng, len(inserts)), Operation.DELETE: _Drawn(self._rng, len(deletes))}
-        workload = begin()
+        workload, rng = begin(), Random(f"{seed} breaks")
         history = workload.history(workload.events())
-        for change in (one for item in history if isinstance(item, Committed) for one in item.changes):
-            if change.operation in drawn and _column(change) is not None:
-                drawn[change.operation].add(change)
-        for names, operation in ((inserts, Operation.INSERT), (deletes, Operation.DELETE)):
-            for name, change in zip(names, drawn[operation].changes, strict=False):
-                column = change.version.columns[_column(change) or 0].name
-                text = f"~{len(self._planned)}"
-                self._planned[change.number] = _Planned(BREAKS[name], change.version.table.key, column, text)
+        changes = (change for item in history if isinstance(item, Committed) for change in item.changes)
+        drawn = [(one.operation, one.number) for one in changes if one.operation in wanted and _column(one) is not None]
+        for operation, names in wanted.items():
+            kinds = [BREAKS[name] for name in names for _ in range(getattr(options, name))]
+            numbers = [number for own, number in drawn if own is operation]
+            self._kinds |= zip(rng.sample(numbers, min(len(kinds), len(numbers))), kinds, strict=False)
 
     def events(self, events: Iterable[Event]) -> Iterator[Event]:
         """The events with the changes that make the breaks, each after the change that its row was drawn for."""
         for event in events:
             yield event
-            planned = self._planned.get(event.number) if isinstance(event, Change) else None
-            if planned is not None and isinstance(event, Change):
-                yield from _added(event, planned)
+            if isinstance(event, Change) and (kind := self._kinds.get(event.number)):
+                at, text = _column(event) or 0, f"~{len(self._planned)}"
+                self._planned[text] = _Planned(kind, event.version.table.key, event.version.columns[at].name)
+                yield from _added(event, kind, at, text)
 
     def write(self, truth: Path) -> None:
         """Writes ``breaks.parquet`` beside the other tables of the truth: the breaks that the images of the capture
@@ -72,16 +67,15 @@ class Breaks:
         if not self._planned:
             return
         names = ("schema_name", "table_name", "key", "before", "after", "file", "file_index", "offset", "position")
-        texts = pa.array([one.text for one in self._planned.values()])
+        texts = pa.array(list(self._planned))
         found: dict[str, dict[str, Any]] = {}
-        planned = {one.text: one for one in self._planned.values()}
         for batch in pq.ParquetFile(truth / "changes.parquet").iter_batches(columns=list(names)):
             for image in ("before", "after"):
                 at = np.flatnonzero(pc.is_in(batch[image].items, texts))
                 chosen = np.searchsorted(np.asarray(batch[image].offsets), at, "right") - 1
                 for row in batch.take(pa.array(chosen)).to_pylist(maps_as_pydicts="strict"):
                     for name, text in row[image].items():
-                        one = planned.get(text)
+                        one = self._planned.get(text)
                         if one is None or name != one.column or (image == "after") != (one.kind in _AFTER):
                             continue
                         row |= {"kind": one.kind, "key_column": one.key}
@@ -96,21 +90,6 @@ class Breaks:
         pq.write_table(pa.Table.from_pylist(rows, model.BREAKS), truth / "breaks.parquet")
 
 
-class _Drawn:
-    """At most ``most`` changes, each as likely as the others."""
-
-    def __init__(self, rng: Random, most: int) -> None:
-        self.changes: list[Change] = []
-        self._rng, self._most, self._seen = rng, most, 0
-
-    def add(self, change: Change) -> None:
-        self._seen += 1
-        if len(self.changes) < self._most:
-            self.changes.append(change)
-        elif (at := int(self._rng.random() * self._seen)) < self._most:
-            self.changes[at] = change
-
-
 def _column(change: Change) -> int | None:
     """The column that can have a text of its own: the last short text that is not the key, nor NULL, which event logs
     do not have."""
@@ -123,15 +102,15 @@ def _column(change: Change) -> int | None:
     return None
 
 
-def _added(change: Change, planned: _Planned) -> list[Change]:
+def _added(change: Change, kind: str, at: int, text: str) -> list[Change]:
     """The changes that follow a change of a row, with the break."""
-    row, at = change.after or change.before or (), _column(change) or 0
-    other = (*row[:at], planned.text, *row[at + 1 :])
+    row = change.after or change.before or ()
+    other = (*row[:at], text, *row[at + 1 :])
 
     def update(before: Any, after: Any, **more: Any) -> Change:
         return replace(change, operation=Operation.UPDATE, before=before, after=after, number=0, **more)
 
-    match planned.kind:
+    match kind:
         case "gap":
             return [update(other, row)]
         case "repeat":

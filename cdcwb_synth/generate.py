@@ -6,8 +6,8 @@ import gc
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -118,24 +118,14 @@ def generate(
     return target
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Nothing made here is cyclic: the garbage collector would only look at the same rows again and again."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 def _write(
     format: str, changes: int, seed: int, options: Any, folder: Path, on_progress: Progress | None
 ) -> dict[str, Any]:
     """Writes a capture; returns how many files, records, changes … it has."""
     for name in ("capture", "truth"):
         (folder / name).mkdir()
-    with _rare_collections():
+    gc.disable()  # nothing made here is cyclic
+    try:
         loaded = getattr(options, "refresh_rows", 0) or getattr(options, "rows_before", 0)
         begin = partial(Workload, options, changes, seed, loaded=loaded)
         workload, breaks = begin(), Breaks(options, seed, begin)
@@ -150,6 +140,8 @@ def _write(
             encoder.finish()
             truth.write()
         breaks.write(folder / "truth")
+    finally:
+        gc.enable()
     if on_progress is not None:
         on_progress(changes, changes)
     return {

@@ -70,19 +70,16 @@ class _JsonEncoder(Encoder[dict[str, str]]):
 
     def _version(self, version: TableVersion, types: dict[str, str], key: str | None) -> Version:
         """The table, whose columns these are too; a new type replaces an old one."""
-        table = version.table
-        label = f"{table.full_name}@1"
+        table, label = version.table, f"{version.table.full_name}@1"
         made = Version(label, table.schema, table.name, [], "inferred", has_location=False)
         made = self.truth.version(made, label)
         columns = {column["name"]: column for column in made.columns}
         for name, kind in types.items():
             if name not in columns:
                 (columns[name],) = column_rows([name])
-                made.columns.append(columns[name] | {"ordinal": len(columns)})
-                columns[name] = made.columns[-1]
-            columns[name]["type"] = kind
-            if name == key:
-                columns[name]["key_position"] = 1
+                columns[name]["ordinal"] = len(columns)
+                made.columns.append(columns[name])
+            columns[name] |= {"type": kind} | ({"key_position": 1} if name == key else {})
         return made
 
     def _change(

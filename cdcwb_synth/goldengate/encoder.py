@@ -60,23 +60,22 @@ class GoldenGateEncoder(Encoder[Layout]):
         old = self._columns.get(version.table.label)
         self._columns[version.table.label] = version.columns
         if old is not None and version.columns != old:
-            self._statement(item, trail.statement(version, old))
+            self._statement(item, old)
         is_defined = options.is_defined or not options.is_text
         return Layout(version, options.order, lobs=options.lobs, is_defined=is_defined)
 
-    def _statement(self, item: Schema, sql: str) -> None:
+    def _statement(self, item: Schema, old: tuple[Column, ...]) -> None:
         self._csn += 1
         self._statements += 1
         csn, xid, at = str(self._csn), f"12.{self._statements % 34}.{self._statements}", microseconds(item.at)
-        items = trail.statement_items(item.version, sql, csn)
-        record = trail.statement_record(item.version, items, at, csn, xid)
+        record, items = trail.statement_record(item.version, old, at, csn, xid)
         if self.options.tokens != "all":
             record.tokens = record.tokens[:4]
         self._trail.put(record)
         if not self.options.is_text:
             return
         transaction = self._transaction([record], csn, xid, "committed", record)
-        headers = self._headers(record) | self._ids([record], csn, xid) | {"statement": sql} | items
+        headers = self._headers(record) | self._ids([record], csn, xid) | {"statement": items["C1"]} | items
         facts: dict[str, Any] = {
             "record_type": record.name, "operation": Operation.DDL, "position": record.position,
             "last_in_transaction": True, "changed_at": at, "schema_name": item.version.table.schema,
@@ -167,24 +166,20 @@ class GoldenGateEncoder(Encoder[Layout]):
 
     def _prepare(self, steps: Sequence[Step], csn: str, xid: str, is_ended: bool) -> None:
         """Fills what records know of their transaction."""
-        records = [record for step in steps for record in step.records]
-        last = len(records) - 1
-        where, tokens = self.options.tokens, (trail.commit_token(csn), trail.transaction_token(xid))
-        for number, record in enumerate(records):
+        records = [(step, record) for step in steps for record in step.records]
+        last, where = len(records) - 1, self.options.tokens
+        for number, (step, record) in enumerate(records):
             is_first, is_last = number == 0, number == last and is_ended
             record.trans_ind = 3 if is_first and is_last else 0 if is_first else 2 if is_last else 1
             self._audit += 40 + len(record.body)
             record.audit_rba, record.audit_pos = 12_010 + (self._audit >> 28), self._audit & 0xFFFFFFF
-        for step in steps:
             row = step.rows[0] if step.rows[1] is None else step.rows[1]
-            for record in step.records:
-                if row is not None:
-                    record.tokens.append(trail.row_token(step.layout, int(row[step.layout.keys[0]].text or 0)))
-                bearer = records[0] if where == "first" else records[last] if is_ended else None
-                if where == "all" or record is bearer:
-                    record.tokens += tokens
-                if "usertoken" in self.options.shown:
-                    record.user_tokens = [("TK-XID", xid), ("TK-CSN", csn)]
+            if row is not None:
+                record.tokens.append(trail.row_token(step.layout, int(row[step.layout.keys[0]].text or 0)))
+            if where == "all" or (is_first if where == "first" else is_last):
+                record.tokens += trail.token("LOGCSN", csn), trail.token("TRANID", xid)
+            if "usertoken" in self.options.shown:
+                record.user_tokens = [("TK-XID", xid), ("TK-CSN", csn)]
 
     # --- truth --------------------------------------------------------------------------------------------------------
 

@@ -71,14 +71,10 @@ class Exports(Output):
         changed = differing(row["before"], row["after"])
         row |= {"operation": step.operation, "changed_columns": changed, "outcome": step.outcome}
         row |= {"change_source": None if changed is None else "images"}
-        version = self._versions.get(layout.table.full_name)
-        if version is None:
-            made = Version(
-                f"{layout.table.full_name}@1", layout.table.schema, layout.table.name, [], "inferred", lineage={}
-            )
-            version = self._versions[layout.table.full_name] = self.truth.version(made)
-            version.has_location = False
-        kinds = self._kinds.setdefault(layout.table.full_name, {})
+        table = layout.table
+        made = Version(f"{table.full_name}@1", table.schema, table.name, [], "inferred", lineage={}, has_location=False)
+        version = self._versions.setdefault(table.full_name, self.truth.version(made, table.full_name))
+        kinds = self._kinds.setdefault(table.full_name, {})
         numbers = {column.name for column in layout.columns if _is_number(column)}
         for name, text in [item for one in (row["after"], row["before"]) for item in (one or {}).items()]:
             if name not in kinds:
@@ -189,11 +185,8 @@ class Exports(Output):
     def _element(self, step: Step, half: int, is_before: bool, csn: str, xid: str) -> tuple[str, Image, list[str]]:
         layout, row = step.layout, step.rows[half] or []
         kind = step.operation.lower()
-        lines = [
-            f'<dbupdate table={quoteattr(layout.table.full_name)} type="{kind}"'
-            + (' image="before">' if is_before else ">"),
-            "    <columns>",
-        ]
+        which = ' image="before"' if is_before else ""
+        lines = [f'<dbupdate table={quoteattr(layout.table.full_name)} type="{kind}"{which}>', "    <columns>"]
         image: Image = {}
         for at in step.sent[half]:
             column = layout.columns[at]

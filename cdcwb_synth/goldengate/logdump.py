@@ -30,13 +30,10 @@ _LINEAGE: Final = {
     "time zone": "GMT+00:00",
 }  # fmt: skip
 _NOTES: Final = (
-    "This is the row that we were looking for.",
-    "Next we move on to the following record",
-    "note to self, the customer called again here",
-    "(some records left out)",
-    "##### before the weekend #####",
+    "This is the row that we were looking for.", "Next we move on to the following record",
+    "note to self, the customer called again here", "(some records left out)", "##### before the weekend #####",
     "Ende der ersten Seite, weiter auf der zweiten",
-)
+)  # fmt: skip
 _BANNER: Final = (
     "", "Oracle GoldenGate Log File Dump Utility for Oracle",
     "Version 21.3.0.0.0 OGGCORE_21.3.0.0.0_PLATFORMS_210728.1047", "",
@@ -211,13 +208,8 @@ class Prints(Output):
         if one.text is not None:
             text = one.text.split("\n") if "metadata" in shown else []
             return [*lines, f"{time} {one.name:<20} Len {len(one.body)} RBA {one.rba}", *text]
-        lines += [
-            f"{time} {one.name:<20} Len {len(one.body):5d} RBA {one.rba}",
-            *self._image(one),
-            *self._hex(one.body),
-        ]
-        if "detail" in shown:
-            lines += self._body(one)
+        lines += [f"{time} {one.name:<20} Len {len(one.body):5d} RBA {one.rba}", *self._image(one)]
+        lines += [*self._hex(one.body), *(self._body(one) if "detail" in shown else [])]
         is_detailed = "tokendetail" in shown
         if one.tokens and "ggstoken" in shown:
             lines += ("", "GGS tokens:", *([] if is_detailed else self._hex(token_bytes(one.tokens, order))))
@@ -268,11 +260,11 @@ class Prints(Output):
         ]
 
     def _image(self, one: Record) -> list[str]:
-        name = "Name:" if one.layout is None else f"Name: {one.layout.table.full_name}"
-        name += f"  (TDR Index: {one.index})" if one.layout is not None and not self._is_old else ""
+        name = "" if one.layout is None else f" {one.layout.table.full_name}"
+        name += "" if one.layout is None or self._is_old else f"  (TDR Index: {one.index})"
         which = "Before" if one.image == "B" else "After "
         partition = str(one.partition) if self._is_old else f"x{one.partition:02x}"
-        return [name, f"{which} Image:{'':45}Partition {partition}   G  {'bmes'[one.trans_ind]}"]
+        return [f"Name:{name}", f"{which} Image:{'':45}Partition {partition}   G  {'bmes'[one.trans_ind]}"]
 
     def _body(self, one: Record) -> list[str]:
         in_halves = bool(one.parts) and one.parts[0].kind in ("keyed", "before")

@@ -17,9 +17,8 @@ from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change
 
 __all__ = [
-    "ABEND", "RESTART", "BodyPart", "Image", "Record", "Step", "Token", "Trail", "change_step", "commit_token",
-    "header_bytes", "restart", "row_token", "statement", "statement_items", "statement_record", "token_bytes",
-    "transaction_token", "user_bytes",
+    "ABEND", "RESTART", "BodyPart", "Image", "Record", "Step", "Token", "Trail", "change_step",
+    "header_bytes", "restart", "row_token", "statement_record", "token", "token_bytes", "user_bytes",
 ]  # fmt: skip
 
 _JULIAN_EPOCH: Final = 210_866_760_000_000_000  # 1970-01-01 in microseconds of the Julian calendar
@@ -274,6 +273,7 @@ _LEGEND: Final = """\
 25)Remarks
 *
 TDR version: 11"""
+_NUMBER_WIDTHS: Final = (4, 6, 8, 2, 2, 1, 1, 6, 6, 6, 1, 1, 1, 1, 1, 4, 1, 3, 4, 8, 6, 1, 1)
 _DATABASE: Final = """\
 Database Name:
 *
@@ -318,12 +318,8 @@ def _table_text(layout: Layout) -> str:
     names = max(len(column.name) for column in columns)
     offset, rows = 0, []
     for column in columns:
-        n = column.numbers(offset)
-        rows.append(
-            f"{column.name:<{names}} {n[0]:>4} {n[1]:>6} {n[2]:>8} {n[3]:>2} {n[4]:>2} {n[5]} {n[6]} "
-            f"{n[7]:>6} {n[8]:>6} {n[9]:>6} {n[10]} {n[11]} {n[12]} {n[13]} {n[14]}    {n[15]} {n[16]} {n[17]:>3} "
-            f"{n[18]:>4} {n[19]:>8} {n[20]:>6} {n[21]} {n[22]}"
-        )
+        numbers = zip(column.numbers(offset), _NUMBER_WIDTHS, strict=True)
+        rows.append(" ".join([f"{column.name:<{names}}", *(f"{number:>{width}}" for number, width in numbers)]))
         offset += column.width
     head = [
         f"Table Name: {layout.table.full_name}", _LEGEND, f"Definition for table {layout.table.full_name}",
@@ -337,14 +333,12 @@ def restart(io: int, at: int) -> Record:
     return Record(io, None, at, count=0, node=0)
 
 
-def commit_token(csn: str) -> Token:
-    """The token with the number of the commit."""
-    return Token(0x4C, "LOGCSN", 0, csn.encode(), csn)
+_TOKENS: Final = {"LOGCSN": 0x4C, "TRANID": 0x36, "ORAROWID": 0x52}
 
 
-def transaction_token(xid: str) -> Token:
-    """The token with the transaction's id."""
-    return Token(0x36, "TRANID", 0, xid.encode(), xid)
+def token(name: str, text: str, end: bytes = b"") -> Token:
+    """The token of this name: LOGCSN has the number of the commit, TRANID the transaction's id."""
+    return Token(_TOKENS[name], name, 0, text.encode() + end, text)
 
 
 def row_token(layout: Layout, number: int) -> Token:
@@ -353,39 +347,31 @@ def row_token(layout: Layout, number: int) -> Token:
     for _ in range(15):
         left, digit = divmod(left, 64)
         digits = _BASE64[digit] + digits
-    return Token(0x52, "ORAROWID", 0, f"AAA{digits}\0\1".encode(), f"AAA{digits}")
+    return token("ORAROWID", f"AAA{digits}", b"\0\1")
 
 
-def statement(version: TableVersion, old: tuple[Column, ...]) -> str:
-    """A statement that makes of a table with the columns ``old`` this version."""
-    before, after = {c.name: c for c in old}, {c.name: c for c in version.columns}
+def statement_record(
+    version: TableVersion, old: tuple[Column, ...], at: int, csn: str, xid: str
+) -> tuple[Record, dict[str, str]]:
+    """The record of a statement that makes of a table with the columns ``old`` this version, and its items by their
+    codes. Two of its tokens come twice."""
+    table, before, after = version.table, {c.name: c for c in old}, {c.name: c for c in version.columns}
     done = [f"ADD ({c.name} {sql_type(c)})" for name, c in after.items() if name not in before]
     done += [f"DROP COLUMN {name}" for name in before if name not in after]
     done += [f"MODIFY ({name} {sql_type(c)})" for name, c in after.items() if name in before and before[name] != c]
     what = " ".join(done) or "MODIFY COLUMN ORDER"
-    return f"ALTER TABLE {version.table.schema}.{version.table.name} {what} /* it's version {version.number} */"
-
-
-def statement_items(version: TableVersion, sql: str, csn: str) -> dict[str, str]:
-    """The items of a statement's record by their codes."""
-    table = version.table
-    return {
+    items = {
         "C5": csn, "B7": str(version.number), "B2": str(70_000 + table.label), "C21": "", "B3": table.schema,
         "B4": table.name, "C12": "", "C13": "", "B5": "TABLE", "B6": "ALTER", "B8": "GGADMIN.GGS_DDL_HIST",
         "B9": table.schema, "C7": "21.3.0.0.0", "C8": "21.3.0.0.0", "C9": "VALID", "C10": "1", "C11": "shop",
-        "C14": "NO", "C20": "NO", "C1": sql,
+        "C14": "NO", "C20": "NO", "C1": f"ALTER TABLE {table.full_name} {what} /* it's version {version.number} */",
     }  # fmt: skip
-
-
-def statement_record(version: TableVersion, items: dict[str, str], at: int, csn: str, xid: str) -> Record:
-    """The record of a statement, with its tokens, of which two come twice."""
     escaped = {code: "".join("\\" + c if c in "',=()\\" else c for c in value) for code, value in items.items()}
     body = "".join(f",{code}='{value}'," for code, value in escaped.items()).encode()
-    table = version.table
     names = f"{table.schema}\0{table.name}\0{version.number}\0{version.number}\0N"
-    ends = [transaction_token(xid), commit_token(csn)]
+    ends = [token("TRANID", xid), token("LOGCSN", csn)]
     between = [Token(0x44, "DDL", 0, names.encode(), names.replace("\0", " ")), Token(0x74, "ORATAG", 1, b"", "")]
-    return Record(160, None, at, body=body, tokens=[*ends, *between, *reversed(ends)], node=0)
+    return Record(160, None, at, body=body, tokens=[*ends, *between, *reversed(ends)], node=0), items
 
 
 # --- files (§3.7) -----------------------------------------------------------------------------------------------------
