@@ -15,20 +15,11 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.arrays import Bools, EventBatch, Ints, as_array, from_matrix
 from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
 from cdcwb.formats.goldengate.definitions import Definition, Reference, TrailFile, parse_metadata, split_name
 from cdcwb.formats.goldengate.images import RowImages, heads_of
-from cdcwb.formats.goldengate.layout import (
-    CHARACTERS,
-    DDL,
-    HEADER,
-    IO_TYPES,
-    METADATA,
-    MISSING,
-    RESTART_ABEND,
-    shown,
-    token_name,
-)
+from cdcwb.formats.goldengate.layout import MISSING
 from cdcwb.formats.goldengate.plan import TrailContext, TrailState, WindowBorder
 from cdcwb.formats.goldengate.records import (
     CLOSES,
@@ -54,13 +45,12 @@ _KINDS: Final = list(map(str, Kind))
 _OPERATIONS: Final = list(map(str, Operation))
 _KIND: Final = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN: Final = len(_OPERATIONS)
-_TYPES: Final = 256
-_KIND_OF: Final = np.full(_TYPES + 1, _KIND[Kind.CONTROL])
-_OPERATION_OF: Final = np.full(_TYPES + 1, _UNKNOWN)
-for _number, _type in IO_TYPES.items():
+_KIND_OF: Final = np.full(layout.TYPES + 1, _KIND[Kind.CONTROL])
+_OPERATION_OF: Final = np.full(layout.TYPES + 1, _UNKNOWN)
+for _number, _type in layout.IO_TYPES.items():
     _KIND_OF[_number] = _KIND[str(_type.kind)]
     _OPERATION_OF[_number] = -1 if _type.operation is None else _OPERATIONS.index(str(_type.operation))
-_KIND_OF[RESTART_ABEND] = _KIND[Kind.CONTROL]  # a rollback, if a transaction is open
+_KIND_OF[layout.RESTART_ABEND] = _KIND[Kind.CONTROL]  # a rollback, if a transaction is open
 _IMAGED: Final = np.isin(_KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
 _DELETE: Final = _OPERATIONS.index(str(Operation.DELETE))
 _TEN: Final = 10 ** np.arange(9, -1, -1, dtype=np.int64)
@@ -88,7 +78,7 @@ class Assigned:
         chosen = np.zeros(count, np.bool_)
         chosen[window.chosen] = True
         is_record = records.shape == RECORD
-        known = np.where((records.io < 0) | (records.io >= _TYPES), _TYPES, records.io)
+        known = np.where((records.io < 0) | (records.io >= layout.TYPES), layout.TYPES, records.io)
         self.kind = np.where(is_record, _KIND_OF[known], _KIND[Kind.CONTROL])
         self.operation = np.where(is_record, _OPERATION_OF[known], -1)
         self.file = np.searchsorted(shared.starts, self.place, side="right") - 1
@@ -221,7 +211,7 @@ class Assigned:
     def _versions(self, some: Bools) -> None:
         records, shared = self.records, self.shared
         self.version = np.full(len(records), -1)
-        for one in np.flatnonzero(some & (records.io == METADATA)).tolist():
+        for one in np.flatnonzero(some & (records.io == layout.METADATA)).tolist():
             file = int(self.file[one])
             self.version[one] = shared.lookup.places.get((file, int(self.place[one] - shared.starts[file])), -1)
         rows = np.flatnonzero(some & records.member & ((records.table >= 0) | (records.name_index != MISSING)))
@@ -307,10 +297,6 @@ class LogdumpReader(SplitReader):
 
 # --- columns of events ------------------------------------------------------------------------------------------------
 
-_NAMES: Final = (
-    *HEADER, "IO Time", "Operation", "Len", "RBA", "Name", "Trail", "LOGCSN", "TRANID", "ORAROWID", "csn", "xid",
-    "continues",
-)  # fmt: skip
 _IDS: Final = (LOGCSN, TRANID, ROWID)
 _CODES: Final = 256
 
@@ -352,8 +338,8 @@ def _types(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     charset, shape = known.shared.options.charset, known.records.shape[rows]
     texts = pa.array([*_OPERATIONS, None]).take(pa.array(operation, mask=operation < 0))
     batch.put("operation", texts)
-    number = np.where((io >= 0) & (io < _TYPES), io, _TYPES)
-    names = pa.array([IO_TYPES[one].name if one in IO_TYPES else None for one in range(_TYPES + 1)], pa.string())
+    number = np.where((io >= 0) & (io < layout.TYPES), io, layout.TYPES)
+    names = pa.array([*layout.TYPE_NAMES, None], pa.string())
     types = names.take(pa.array(number))
     batch.put("record_type", types)
     batch.constant("record_type", "FileHeader", np.flatnonzero(shape == FILE_HEADER))
@@ -375,7 +361,7 @@ def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     none = len(names) - 1
     empty = np.array([*(not name for name in records.tables), True])[table]
     code = np.where(empty, np.where(version < 0, none, len(records.tables) + version), table)
-    for at in np.flatnonzero((code == none) & np.isin(records.io[rows], (DDL, METADATA))).tolist():
+    for at in np.flatnonzero((code == none) & np.isin(records.io[rows], (layout.DDL, layout.METADATA))).tolist():
         names.append(_stated_table(known, int(rows[at])))
         code[at] = len(names) - 1
     for column, values in zip(("schema_name", "table_name"), zip(*names, strict=True), strict=True):
@@ -384,7 +370,7 @@ def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
 
 def _stated_table(known: Assigned, record: int) -> tuple[str | None, str | None]:
     """Schema and table that a DDL record or a definition is about."""
-    if known.records.io[record] == DDL:
+    if known.records.io[record] == layout.DDL:
         found = items_of(known.records.data(record), known.shared.options.charset)
         items = {item.code: item.value for item in found if item.whole}
         return items.get("B3") or None, items.get("B4") or None
@@ -395,66 +381,63 @@ def _stated_table(known: Assigned, record: int) -> tuple[str | None, str | None]
 
 @cache
 def _characters(name: str) -> pa.Array:
-    return pa.array([shown(name, code) for code in range(_CODES)], pa.string())
+    return pa.array([layout.shown(name, code) for code in range(_CODES)], pa.string())
 
 
 def _headers(batch: EventBatch, known: Assigned, rows: Ints) -> None:
-    records, pool, charset = known.records, batch.pool, known.shared.options.charset
-    places, absent = np.zeros((len(rows), len(_NAMES)), np.int64), np.ones((len(rows), len(_NAMES)), np.bool_)
-    taken = pa.array(rows)
-
-    def put(name: str, there: Bools, where: Ints) -> None:
-        at = _NAMES.index(name)
-        absent[:, at], places[:, at] = ~there, where
+    """The printed fields of records, their tokens, and further facts."""
+    records, pool, charset, taken = known.records, batch.pool, known.shared.options.charset, pa.array(rows)
+    found: dict[str, tuple[Bools, Ints]] = {}  # by name, which records have it, and the index of its text in the pool
 
     def numbers(name: str, values: Ints) -> None:
         there = values != MISSING
         if there.any():
             filled = np.where(there, values, 0)
-            is_letter = name in CHARACTERS and int(filled.max()) < _CODES and int(filled.min()) >= 0
-            put(name, there, pool.add(_characters(name))[0] + filled if is_letter else pool.add_integers(filled))
+            is_letter = name in layout.CHARACTERS and int(filled.max()) < _CODES and int(filled.min()) >= 0
+            found[name] = there, pool.add(_characters(name))[0] + filled if is_letter else pool.add_integers(filled)
 
     def texts(name: str, values: pa.Array) -> None:
-        put(name, as_array(values.is_valid()), pool.add(values))
+        found[name] = as_array(values.is_valid()), pool.add(values)
 
     def coded(name: str, values: Sequence[str | None], codes: Ints) -> None:
         array = pa.array([*values, None], pa.string())
-        put(name, as_array(array.is_valid())[codes], pool.add(array)[0] + np.where(codes < 0, 0, codes))
+        found[name] = as_array(array.is_valid())[codes], pool.add(array)[0] + np.where(codes < 0, 0, codes)
 
-    values = {name: records.column(name)[rows] for name in HEADER} | {"BeforeAfter": records.side[rows]}
-    trans = values["TransInd"]
-    values["TransInd"] = np.where(trans == MISSING, records.image_trans[rows], trans)
-    values |= {"Len": records.length[rows], "RBA": records.rba[rows]}
-    for name, value in values.items():
-        numbers(name, value)
-    printed = {"IO Time": pc.coalesce(records.io_time, records.line_time), "Name": records.name}
-    for name, value in (printed | {"Operation": records.operation}).items():
-        texts(name, decoded_texts(value.take(taken), charset))
+    trans = records.column("TransInd")
+    own = {"BeforeAfter": records.side, "TransInd": np.where(trans == MISSING, records.image_trans, trans)}
+    for name in layout.HEADER:
+        numbers(name, (own[name] if name in own else records.column(name))[rows])
+    texts("IO Time", decoded_texts(pc.coalesce(records.io_time, records.line_time).take(taken), charset))
+    texts("Operation", decoded_texts(records.operation.take(taken), charset))
+    numbers("Len", records.length[rows])
+    numbers("RBA", records.rba[rows])
+    texts("Name", decoded_texts(records.name.take(taken), charset))
+    coded("Trail", [one.name for one in known.shared.files], known.trail[rows])
     for name, number in (("LOGCSN", LOGCSN), ("TRANID", TRANID), ("ORAROWID", ROWID)):
         texts(name, token_texts(records, number, charset).take(taken))
-    coded("Trail", [one.name for one in known.shared.files], known.trail[rows])
     coded("csn", [one.csn for one in known.named], known.transaction[rows])
     coded("xid", [one.xid for one in known.named], known.transaction[rows])
     if known.continues:
         texts("continues", pa.array([known.continues.get(one) for one in rows.tolist()], pa.string()))
-    more = _more(known, rows)
+    there, places = (np.stack(columns, axis=1) for columns in zip(*found.values(), strict=True))
+    names, more = [*found], _more(known, rows)
     common = np.setdiff1d(np.arange(len(rows)), [*more])
-    batch.entries("headers", _NAMES, places[common], common, absent[common])
+    batch.entries("headers", names, places[common], common, ~there[common])
     grouped: dict[tuple[str, ...], list[int]] = {}  # records whose maps have the same names
     for at, pairs in more.items():
-        names = [*(_NAMES[one] for one in np.flatnonzero(~absent[at])), *(name for name, _ in pairs)]
-        grouped.setdefault(tuple(unique_names(names)), []).append(at)
-    for names_, members in grouped.items():
-        columns = [places[np.ix_(np.array(members), np.flatnonzero(~absent[members[0]]))]]
+        mine = [*(names[one] for one in np.flatnonzero(there[at])), *(name for name, _ in pairs)]
+        grouped.setdefault(unique_names(mine), []).append(at)
+    for mine_, members in grouped.items():
+        columns = [places[np.ix_(np.array(members), np.flatnonzero(there[members[0]]))]]
         for of_column in zip(*(more[at] for at in members), strict=True):
             columns.append(pool.add(pa.array([text for _, text in of_column], pa.string()))[:, None])
-        batch.entries("headers", names_, np.concatenate(columns, axis=1), np.array(members), None)
+        batch.entries("headers", mine_, np.concatenate(columns, axis=1), np.array(members), None)
 
 
 def _more(known: Assigned, rows: Ints) -> dict[int, list[tuple[str, str | None]]]:
     """Further printed or inferred facts of records, by their places in ``rows``."""
     records, tokens = known.records, known.records.tokens
-    odd = (records.shape == FILE_HEADER) | (records.io == DDL) | as_array(records.transaction.is_valid())
+    odd = (records.shape == FILE_HEADER) | (records.io == layout.DDL) | as_array(records.transaction.is_valid())
     odd |= (records.column("SyskeyLen") > 0) & (np.diff(records.body_at) > 0)
     odd |= np.bincount(tokens.record, minlength=len(records)) > len(_IDS)
     odd[tokens.record[~np.isin(tokens.number, _IDS)]] = True
@@ -478,13 +461,13 @@ def _facts(known: Assigned, record: int) -> list[tuple[str, str | None]]:
     for row in range(*np.searchsorted(tokens.record, [record, record + 1]).tolist()):
         number, value = int(tokens.number[row]), tokens.value[row].as_py()
         if number not in first and (number, value) not in done:  # but the first of each id, and each value once
-            out.append((token_name(number, text_of(tokens.name[row].as_py())), _value_text(value, charset)))
+            out.append((layout.token_name(number, text_of(tokens.name[row].as_py())), _value_text(value, charset)))
         first.discard(number)
         done.add((number, value))
     out += records.user_tokens.get(record, [])
     if records.shape[record] == FILE_HEADER:
         out += file_header(data).items()
-    elif records.io[record] == DDL:
+    elif records.io[record] == layout.DDL:
         items = ddl_items(data, charset)
         stated = statement(items)
         out += [] if stated is None else [("statement", stated)]

@@ -18,8 +18,8 @@ __all__ = [
     "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "FRAGMENT", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED",
     "HALVES", "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "LOB",
     "METADATA", "MISSING", "NOT_A_TIME", "RESTART_ABEND", "RESTART_OK", "SIGNATURE", "TOKENS", "TOKEN_MEANINGS",
-    "UNIFIED", "VALUES", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of", "field_meaning",
-    "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown", "token_name", "type_name",
+    "TYPES", "TYPE_NAMES", "UNIFIED", "VALUES", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of",
+    "field_meaning", "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown", "token_name", "type_name",
 ]  # fmt: skip
 
 
@@ -107,6 +107,12 @@ IO_TYPES: Final[dict[int, IoType]] = {
 }
 """Record types by number (§3.6). Trails have others, too, which keep their number as type."""
 
+
+TYPES: Final = 256
+"""Numbers of record types are below this."""
+
+TYPE_NAMES: Final = tuple(IO_TYPES[one].name if one in IO_TYPES else None for one in range(TYPES))
+"""The names of record types by number."""
 
 DDL, METADATA, RESTART_OK, RESTART_ABEND, LOB, FRAGMENT = 160, 170, 151, 150, 116, 161
 

@@ -438,33 +438,27 @@ def _merged(sections: Iterable[Section]) -> list[Section]:
 
 
 def trail_files(sections: Sequence[Section], first: int | None) -> list[TrailFile]:
-    """The trail file of each section, in the order of the stream. ``first``: number of the first trail file with an
+    """The trail file of each section, in the order of the stream. One without a name is of the trail file before it if
+    it continues it: its first record follows the last one there. ``first``: number of the first trail file with an
     unknown number; None: such files have no number."""
     out: list[TrailFile] = []
     unknown = -1
     now: TrailFile | None = None
     last: Section | None = None  # the latest one with records
     for one in sections:
-        is_named = one.sequence is not None or one.name is not None
-        if now is not None and not is_named and (not one.is_new or _continues(one, last)):
-            pass
-        elif one.sequence is not None:
+        follows = last is not None and not one.has_header and last.last < one.first and one.first == last.next
+        if one.sequence is not None:
             trail = split_path(one.name)[0] if one.name else now.trail if now is not None and now.name else ""
             now = TrailFile(trail, one.sequence, one.sequence, one.name)
         elif one.name is not None:
             now = TrailFile(one.name, 0, 0, one.name)
-        else:
+        elif now is None or (one.is_new and not follows):
             unknown += 1
             number = 0 if first is None else first + unknown
             now = TrailFile("", unknown if first is None else number, number)
         last = last if one.first == MISSING else one
         out.append(now)
     return out
-
-
-def _continues(one: Section, last: Section | None) -> bool:
-    """Whether a section without a name is of the trail file before it: its first record follows the last one there."""
-    return last is not None and not one.has_header and last.last < one.first and one.first == last.next
 
 
 # --- zones ------------------------------------------------------------------------------------------------------------

@@ -13,27 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, bytes_of, slices
+from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import TrailToken, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
-from cdcwb.formats.goldengate.layout import (
-    FRAGMENT,
-    GHDR,
-    GHDR_FIXED,
-    GHDR_TIME,
-    HALVES,
-    HEADER,
-    IMAGE_LETTERS,
-    IO_TYPES,
-    JULIAN_EPOCH_US,
-    LOB,
-    METADATA,
-    MISSING,
-    NOT_A_TIME,
-    RESTART_ABEND,
-    RESTART_OK,
-    Order,
-    io_type_of,
-)
+from cdcwb.formats.goldengate.layout import MISSING, NOT_A_TIME, Order
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
 from cdcwb.formats.moments import IS_TIME, iso_times
 from cdcwb.formats.records import UnparsedReason
@@ -71,11 +54,11 @@ _TIME: Final = (
     r"(?:\.(?P<first>\d{1,3})(?:\.?(?P<then>\d{1,3}))?)?$"
 )
 _FRAGMENT: Final = r"(?i)lob +fragment +\d"
-_NUMBER: Final = {name: at for at, name in enumerate(HEADER)}
-_BLOCK: Final = tuple(name for name in HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
+_NUMBER: Final = {name: at for at, name in enumerate(layout.HEADER)}
+_BLOCK: Final = tuple(name for name in layout.HEADER if name not in ("AuditRBA", "DDR index", "TDR index"))
 _NULL: Final = pa.scalar(None, pa.binary())
-_OUR_DAYS: Final = (JULIAN_EPOCH_US, JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
-_YEARS: Final = (JULIAN_EPOCH_US - 10**9 * 86400 * 10, JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
+_OUR_DAYS: Final = (layout.JULIAN_EPOCH_US, layout.JULIAN_EPOCH_US + 200 * 365 * 86_400_000_000)
+_YEARS: Final = (layout.JULIAN_EPOCH_US - 10**9 * 86400 * 10, layout.JULIAN_EPOCH_US + 10**6 * 86400 * 366 * 230)
 
 
 class RecordSettings(NamedTuple):
@@ -150,7 +133,7 @@ class TrailRecords:
 
     def __init__(self, lines: Lines, start: Ints, stop: Ints) -> None:
         count, self.lines, self.start, self.stop = len(start), lines, start, stop
-        self.shape, self.values = np.zeros(count, np.int8), np.full((count, len(HEADER)), MISSING)
+        self.shape, self.values = np.zeros(count, np.int8), np.full((count, len(layout.HEADER)), MISSING)
         self.length, self.rba, self.name_index, self.moment, self.julian = np.full((5, count), MISSING)
         self.image, self.image_trans, self.total, self.lob_column = np.full((4, count), MISSING)
         self.line_time = self.io_time = self.operation = self.name = pa.nulls(count, pa.binary())
@@ -197,14 +180,14 @@ class TrailRecords:
         is_record = self.shape == RECORD
         io = self.io = np.where(is_record, self.column("IOType"), MISSING)
         named = np.flatnonzero(is_record & (io == MISSING) & as_array(self.operation.is_valid()))
-        known = (io_type_of(text_of(name)) for name in self.operation.take(pa.array(named)).to_pylist())
+        known = (layout.io_type_of(text_of(name)) for name in self.operation.take(pa.array(named)).to_pylist())
         io[named] = [MISSING if one is None else one for one in known]
-        self.member = is_record & ~np.isin(io, (METADATA, RESTART_OK, RESTART_ABEND))
-        self.abort = is_record & (io == RESTART_ABEND)
+        self.member = is_record & ~np.isin(io, (layout.METADATA, layout.RESTART_OK, layout.RESTART_ABEND))
+        self.abort = is_record & (io == layout.RESTART_ABEND)
         trans = np.where(self.member, self.column("TransInd"), MISSING)
         self.trans = np.where(self.member & (trans == MISSING), self.image_trans, trans)
         self.goes_on = self.member & (self.column("Continued") == 1)
-        self.half = np.isin(io, HALVES)
+        self.half = np.isin(io, layout.HALVES)
         self.before = self.half & (self.side == ord("B"))
         names = self.name.dictionary_encode()
         codes = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -243,7 +226,9 @@ class TrailRecords:
         table, follows = self.table[rows], np.append(False, self.goes_on[rows][:-1])[: len(rows)]
         same = np.ones(len(rows), np.bool_)
         same[1:] = (table[1:] == table[:-1]) | (table[1:] < 0) | (table[:-1] < 0)
-        continues = np.isin(self.io[rows], (LOB, FRAGMENT)) | (follows & same & ~np.isin(self.trans[rows], ALONE))
+        continues = np.isin(self.io[rows], (layout.LOB, layout.FRAGMENT)) | (
+            follows & same & ~np.isin(self.trans[rows], ALONE)
+        )
         self.fragment = np.zeros(len(self), np.bool_)
         self.fragment[rows] = continues
 
@@ -314,28 +299,28 @@ def header_numbers(fixed: Bytes) -> tuple[Bools, Ints, dict[str, Ints]]:
             found = found << np.uint64(8) | digits[:, column]
         return found.astype(np.int64)
 
-    times, sizes = ([number(*place, is_big) for is_big in (False, True)] for place in (GHDR_TIME, (4, 2)))
+    times, sizes = ([number(*place, is_big) for is_big in (False, True)] for place in (layout.GHDR_TIME, (4, 2)))
     is_big, is_known = np.zeros((2, len(fixed)), np.bool_)
     for low, high in (_OUR_DAYS, _YEARS):
         little, big = ((low <= one) & (one < high) for one in times)
         chosen = ~is_known & (little | big)
         is_big[chosen] = (big & (~little | (sizes[1] < sizes[0])))[chosen]
         is_known |= chosen
-    metadata = fixed[:, 6] == METADATA
+    metadata = fixed[:, 6] == layout.METADATA
     found = {}
-    for name, place, size in GHDR:
+    for name, place, size in layout.GHDR:
         there = is_known & (~metadata if name == "AuditRBA" else metadata if name.endswith(" index") else True)
         value = np.where(is_big, number(place, size, True), number(place, size, False))
         found[name] = np.where(there, value, MISSING)
-    time = np.where(is_known, np.where(is_big, times[1], times[0]) - JULIAN_EPOCH_US, MISSING)
+    time = np.where(is_known, np.where(is_big, times[1], times[0]) - layout.JULIAN_EPOCH_US, MISSING)
     return is_big, time, found
 
 
 def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     """Byte order (None: unknown), time (microseconds since 1970 UTC) and numbers of a record header."""
-    if len(ghdr) < GHDR_FIXED:
+    if len(ghdr) < layout.GHDR_FIXED:
         return None, MISSING, {}
-    is_big, time, found = header_numbers(np.frombuffer(ghdr[:GHDR_FIXED], np.uint8).reshape(1, -1))
+    is_big, time, found = header_numbers(np.frombuffer(ghdr[: layout.GHDR_FIXED], np.uint8).reshape(1, -1))
     if time[0] == MISSING:
         return None, MISSING, {}
     values = {name: int(one[0]) for name, one in found.items() if one[0] != MISSING}
@@ -381,10 +366,10 @@ class _Decoder:
         codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
         header, line = np.split(np.append(moments(coded.dictionary), NOT_A_TIME)[codes], 2)
         out.moment = np.where(line != NOT_A_TIME, line, np.where(header != NOT_A_TIME, header, MISSING))
+        out.relate(reading)
         if not heads:
             self._check(header, line, stated, lacking)
         out.faults.sort(key=lambda one: one.record)
-        out.relate(reading)
         return out
 
     def of(self, role: Role) -> tuple[Fields, Ints]:
@@ -439,7 +424,7 @@ class _Decoder:
         out.name_index[at] = index.numbers("index")
         image, at = self.of(Role.IMAGE)
         out.image = self.numbers(at, np.where(image.are("image", b"After"), ord("A"), ord("B")))
-        letters = [IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
+        letters = [layout.IMAGE_LETTERS.index(one) if one else MISSING for one in image.columns["letter"].to_pylist()]
         out.image_trans[at] = np.array(letters, np.int64)[image.code]
         column, at = self.of(Role.COLUMN)
         place = column.numbers("index")
@@ -488,8 +473,8 @@ class _Decoder:
         owner = lines.owners(Role.HEADER_TOKEN)
         is_h = np.isin(owner, tokens.line[number == ord("H")])
         ghdr, at = lines.bytes_of(np.where(is_h, lines.record, -1), self.count, Role.HEADER_TOKEN_HEX)
-        rows = np.flatnonzero(np.diff(at) >= GHDR_FIXED)
-        _, out.julian[rows], found = header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], GHDR_FIXED))
+        rows = np.flatnonzero(np.diff(at) >= layout.GHDR_FIXED)
+        _, out.julian[rows], found = header_numbers(bytes_of(np.ascontiguousarray(ghdr), at[rows], layout.GHDR_FIXED))
         has_index = out.column("TDR index") != MISSING
         stated = {}
         for name, values in found.items():
@@ -639,7 +624,7 @@ class _Decoder:
         out = self.out
         length = np.where(out.length != MISSING, out.length, out.column("RecLength"))
         have = np.diff(out.body_at)
-        asked = good & (length != MISSING) & (out.column("IOType") != METADATA) & ~_are(out.operation, b"Metadata")
+        asked = good & (length != MISSING) & (out.io != layout.METADATA)
         asked[list(out.definition)] = False
         self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
         short = asked & (have < length)
@@ -684,8 +669,8 @@ def _letter(name: str, printed_: bytes) -> int:
 def _type_conflict(number: int, operation: bytes) -> str | None:
     """How a record type's number and its printed name contradict certain facts."""
     text = text_of(operation)
-    named, known = io_type_of(text), IO_TYPES.get(number)
-    is_certain = (known is not None and known.certain) or (named is not None and IO_TYPES[named].certain)
+    named, known = layout.io_type_of(text), layout.IO_TYPES.get(number)
+    is_certain = (known is not None and known.certain) or (named is not None and layout.IO_TYPES[named].certain)
     if named == number or not is_certain:
         return None
     return f"IOType {number} is {known.name if known else 'another operation'}, the record line has {text}"

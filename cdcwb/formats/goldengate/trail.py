@@ -18,18 +18,10 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
+from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import TrailToken, file_header, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.layout import (
-    BY_INDEX,
-    GHDR_FIXED,
-    HEADER,
-    HEADER_TOKENS,
-    IO_TYPES,
-    METADATA,
-    MISSING,
-    Order,
-)
+from cdcwb.formats.goldengate.layout import MISSING, Order
 from cdcwb.formats.goldengate.lines import parse
 from cdcwb.formats.goldengate.plan import Bodies
 from cdcwb.formats.goldengate.records import (
@@ -56,7 +48,7 @@ _LEAST: Final = 2 * _HEAD
 _MOST: Final = 1 << 16  # a record is shorter
 _REPAIR: Final = 3
 _NOT_FILLED: Final = (
-    f"expected a header token H of at least {GHDR_FIXED} bytes and tokens that fill the record to its Z"
+    f"expected a header token H of at least {layout.GHDR_FIXED} bytes and tokens that fill the record to its Z"
 )
 
 
@@ -106,7 +98,7 @@ def _frames(data: Bytes, begins: Ints) -> _Frames:
         cut[rows] = first + _u16(data, cut[rows] + 2, is_big[rows])
         span[part, rows] = np.stack([first, np.minimum(cut[rows], end[rows])], axis=1)
     header = span[_H, :, 1] - span[_H, :, 0]
-    found = _Frames(at, size, is_big, span, cut, (data[at] == _F) | ((cut == end) & (header >= GHDR_FIXED)))
+    found = _Frames(at, size, is_big, span, cut, (data[at] == _F) | ((cut == end) & (header >= layout.GHDR_FIXED)))
     rows = np.lexsort([~is_big, ~found.whole, at])
     return found.of(rows[np.append(True, np.diff(at[rows]) > 0)[: len(rows)]])
 
@@ -198,22 +190,22 @@ def _records(data: Bytes, frames: _Frames, rba: Ints) -> TrailRecords:
     count, (h, d, t, u) = len(frames.start), frames.span
     is_file = data[frames.start] == _F
     d = np.where(is_file[:, None], np.stack([frames.start + _HEAD, frames.start + frames.size - _HEAD], axis=1), d)
-    values, julian = np.full((count, len(HEADER)), MISSING), np.full(count, MISSING)
+    values, julian = np.full((count, len(layout.HEADER)), MISSING), np.full(count, MISSING)
     named, index, order = np.zeros(count, np.bool_), np.full(count, MISSING), frames.is_big.copy()
     rows = np.flatnonzero(~is_file)
     if len(rows):
-        is_big, julian[rows], numbers = header_numbers(bytes_of(data, h[rows, 0], GHDR_FIXED))
+        is_big, julian[rows], numbers = header_numbers(bytes_of(data, h[rows, 0], layout.GHDR_FIXED))
         for name, found in numbers.items():
-            values[rows, HEADER.index(name)] = found
+            values[rows, layout.HEADER.index(name)] = found
         order[rows] = np.where(julian[rows] == MISSING, order[rows], is_big)
-        by_index = (numbers["Partition"] & BY_INDEX > 0) & (numbers["Partition"] != MISSING)
-        named[rows] = ~by_index & (numbers["IOType"] != METADATA)
-        tail = by_index & (h[rows, 1] - h[rows, 0] >= GHDR_FIXED + 2)
-        index[rows[tail]] = _u16(data, h[rows[tail], 0] + GHDR_FIXED, order[rows[tail]])
+        by_index = (numbers["Partition"] & layout.BY_INDEX > 0) & (numbers["Partition"] != MISSING)
+        named[rows] = ~by_index & (numbers["IOType"] != layout.METADATA)
+        tail = by_index & (h[rows, 1] - h[rows, 0] >= layout.GHDR_FIXED + 2)
+        index[rows[tail]] = _u16(data, h[rows[tail], 0] + layout.GHDR_FIXED, order[rows[tail]])
         index[index == 0] = MISSING
-        values[index != MISSING, HEADER.index("TDR index")] = index[index != MISSING]
-    io = values[:, HEADER.index("IOType")]
-    types = pa.array([IO_TYPES[one].name.encode() if one in IO_TYPES else None for one in range(256)] + [b"FileHeader"])
+        values[index != MISSING, layout.HEADER.index("TDR index")] = index[index != MISSING]
+    io = values[:, layout.HEADER.index("IOType")]
+    types = pa.array([*layout.TYPE_NAMES, "FileHeader"]).cast(pa.binary())
     records = TrailRecords(replace(parse(data[:0]), source=data), frames.start, frames.start + frames.size)
     records.shape[is_file] = FILE_HEADER
     records.values, records.length, records.rba, records.name_index = values, d[:, 1] - d[:, 0], rba, index
@@ -236,7 +228,7 @@ def _times(julian: Ints) -> pa.Array:
 
 def _names(data: Bytes, header: Ints, named: Bools) -> pa.Array:
     """The names of tables at the end of headers, up to a zero byte."""
-    texts = gather(pa.binary(), data, np.minimum(header[:, 0] + GHDR_FIXED, header[:, 1]), header[:, 1], named)
+    texts = gather(pa.binary(), data, np.minimum(header[:, 0] + layout.GHDR_FIXED, header[:, 1]), header[:, 1], named)
     coded = texts.dictionary_encode()
     names = [name.partition(b"\0")[0] for name in coded.dictionary.to_pylist()]
     return pa.array(names, pa.binary()).take(coded.indices)
@@ -297,7 +289,7 @@ def _token(text: PrintedBytes, at: int, stop: int, inner: Iterable[Field], is_bi
     letter, order = chr(text.record[at]), "big" if is_big else "little"
     end = at + _HEAD if letter in "GF" else stop
     size = int.from_bytes(text.record[at + 2 : at + 4], "big" if is_big else "little")
-    meaning = HEADER_TOKENS.get(letter, "the file header with its trailer token")
+    meaning = layout.HEADER_TOKENS.get(letter, "the file header with its trailer token")
     head = [
         text.field("token id", at, at + 1, letter, f"x{text.record[at]:02x}"),
         text.field("info", at + 1, at + 2, f"x{text.record[at + 1]:02x}", "not known"),

@@ -301,23 +301,20 @@ class Tree:
         fields = self.lines.fields[role]
         at = int(np.flatnonzero(fields.line == block[0])[0])
         number, length = fields["number"][at].as_py(), int(fields["length"][at].as_py())
-        name = text_of(fields["name"][at].as_py())
-        line = self.whole(block[0], "token line", "id, name, info and length", quiet=True)
+        name = layout.token_name(number, text_of(fields["name"][at].as_py()))
+        value: tuple[str | None, str] = _token_value(number, name, data.data)
+        problem: Problem | None = None
+        inner: Iterable[Field] = [data.field("value", 0, len(data), *value)]
         if role is Role.HEADER_TOKEN:
-            name = chr(number)
-            meaning = f"{layout.HEADER_TOKENS.get(name, '')}; length in bytes"
-            inner: Iterable[Field] = (
-                header_token(data) if name == "H" else [data.field("bytes", 0, len(data), None, "its bytes")]
-            )
-            return self.block(name, block, str(length), meaning, None, [line, *inner])
-        if role in (Role.GROUP, Role.GROUP_TOKEN):
-            meaning = f"a {'group' if role is Role.GROUP else 'token'} of the file header"
+            name, inner = chr(number), header_token(data) if number == ord("H") else inner
+            value = str(length), f"{layout.HEADER_TOKENS.get(name, '')}; length in bytes"
+        elif role in (Role.GROUP, Role.GROUP_TOKEN):
+            value = None, f"a {'group' if role is Role.GROUP else 'token'} of the file header"
             inner = [data.field("value", 0, len(data), data.data.hex(), "its bytes")]
-            return self.block(name or "group", block, None, meaning, None, inner)
-        name = layout.token_name(number, name)
-        value, meaning = _token_value(number, name, data.data)
-        inner = [line, data.field("value", 0, len(data), value, meaning)]
-        return self.block(name, block, value, meaning, _truncated(len(data) != length), inner)
+        else:
+            problem = _truncated(len(data) != length)
+        line = self.whole(block[0], "token line", "id, name, info and length", quiet=True)
+        return self.block(name, block, *value, problem, [line, *inner])
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
