@@ -39,3 +39,15 @@ def ledger(table: pa.Table) -> dict[str, int]:
         assert length >= 0
         ends[file] = offset + length
     return ends
+
+
+def allows(wanted: Wanted, row: dict[str, Any]) -> bool:
+    """Whether this event (a row of ``events``) is requested."""
+    names = {row["table_name"], f"{row['schema_name']}.{row['table_name']}"}
+    return (
+        not (wanted.drop_malformed and row["kind"] == model.Kind.MALFORMED)
+        and not (wanted.timed and row["changed_at"] is None)
+        and (wanted.kinds is None or row["kind"] in wanted.kinds)
+        and (wanted.transactions is None or row["transaction_id"] in wanted.transactions)
+        and (wanted.tables is None or not wanted.tables.isdisjoint(names))
+    )

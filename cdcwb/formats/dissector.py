@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeVar, overload, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -35,7 +35,6 @@ __all__ = [
     "Pairing",
     "Plan",
     "PlanText",
-    "Portion",
     "Read",
     "Recognition",
     "RowFormat",
@@ -194,21 +193,6 @@ class Wanted:
         """Whether the bytes of the records are requested."""
         return self.images and self.needs("raw")
 
-    def allows(self, row: Mapping[str, Any]) -> bool:
-        """Whether this event (a row of ``events``) is requested."""
-        if self.drop_malformed and row["kind"] == Kind.MALFORMED:
-            return False
-        if self.timed and row["changed_at"] is None:
-            return False
-        if self.kinds is not None and row["kind"] not in self.kinds:
-            return False
-        if self.transactions is not None and row["transaction_id"] not in self.transactions:
-            return False
-        if self.tables is None:
-            return True
-        table, schema = row["table_name"], row["schema_name"]
-        return table in self.tables or f"{schema}.{table}" in self.tables
-
 
 Read = Callable[[Wanted], Iterator[pa.RecordBatch]]
 """Reads the events of a split."""
@@ -259,37 +243,6 @@ class Plan(Protocol):
     def to_text(self) -> str:
         """The plan as one line of ASCII text."""
         ...
-
-
-_Item = TypeVar("_Item")
-
-
-class Portion(Sequence[_Item]):
-    """Some items of a sequence under their original numbers: the splits of a plan that a task receives.
-
-    ``len`` counts all items; a missing item raises LookupError.
-    """
-
-    __slots__ = ("_count", "_items")
-
-    def __init__(self, items: Sequence[_Item], numbers: range) -> None:
-        self._count = len(items)
-        self._items = {number: items[number] for number in numbers}
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, at: int) -> _Item: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[_Item]: ...
-    def __getitem__(self, at: int | slice) -> _Item | Sequence[_Item]:
-        if isinstance(at, slice):
-            return [self[number] for number in range(self._count)[at]]
-        number = range(self._count)[at]
-        if number not in self._items:
-            raise LookupError(f"number {number} of {self._count} is not in this portion")
-        return self._items[number]
 
 
 class PlanText:
@@ -366,9 +319,11 @@ class Format:
         """The files of a capture: file, file_index, size, shape, compression, problem."""
         raise NotImplementedError
 
-    def portion(self, plan: Any, splits: range) -> Sequence[Any]:
-        """The splits of a plan that a task needs to read some of them."""
-        return Portion(plan.splits, splits)
+    def portion(self, plan: Any, splits: range) -> list[Any]:
+        """The splits of a plan with None for those that a task does not need to read these."""
+        found = [None] * len(plan.splits)
+        found[splits.start : splits.stop] = plan.splits[splits.start : splits.stop]
+        return found
 
     def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split, in capture order, as batches of :data:`cdcwb.model.EVENTS`."""

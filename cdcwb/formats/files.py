@@ -18,26 +18,27 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Protocol, Self
+from typing import IO, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import zstandard
-from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.hex_text import SHAPES as TEXT_SHAPES
-from cdcwb.formats.containers.hex_text import Bytes, Ints, TextSource, read_text
+from cdcwb.formats.containers.hex_text import Bytes, read_text
 from cdcwb.formats.options import as_choice
 from cdcwb.formats.source import (
     SCHEMES,
+    HeldBytes,
     LocalFile,
-    TemporaryCopy,
+    Source,
     became_shorter,
     files_below,
     forget,
     inflate_limit,
     is_remote,
+    mapped,
     open_file,
     opened,
     url_of,
@@ -46,7 +47,6 @@ from cdcwb.formats.source import (
 __all__ = [
     "SHAPES",
     "UTF16",
-    "BinarySource",
     "Source",
     "compression_of",
     "in_file",
@@ -295,119 +295,7 @@ _CONTROL: Final = np.zeros(256, np.bool_)
 _CONTROL[[*range(0x20), 0x7F]] = True
 _CONTROL[list(b"\t\n\v\f\r\x1b")] = False
 
-Content = LocalFile | TemporaryCopy
-
-
-class Source(Protocol):
-    """One input file as wire bytes.
-
-    * ``path``
-    * ``shape``: binary, hex, xxd or hexdump; ``evidence``: a sentence
-    * ``compression``: gzip, zstd, utf-16 (:data:`UTF16`) or None
-    * ``size``: bytes of the decompressed file (of the examined part, if there is a limit)
-    * ``length``: wire bytes
-    * ``line_starts``: for texts the wire index of the first byte of every line with data; None for binary
-    * ``read_starts``: for dumps the wire indices at which offsets restart, the first being 0; None if unknown
-    * ``data_share``: data digits per character except white space; 1.0 for binary files, 0.0 for a text without data
-      digits
-    * ``problem``: the problem of the file itself (truncated, damaged, lines missing); None without one
-    """
-
-    path: str
-    shape: str
-    compression: str | None
-    size: int
-    length: int
-    line_starts: Ints | None
-    read_starts: Ints | None
-    data_share: float
-    evidence: str
-    problem: str | None
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The wire bytes from ``start`` to ``stop``, clipped to ``length``; read-only."""
-        ...
-
-    def view(self, start: int, stop: int) -> Bytes:
-        """All wire bytes before ``stop``, clipped to ``length``; those before ``start`` must not be used; read-only."""
-        ...
-
-    def mapped(self) -> Bytes:
-        """All wire bytes, as a memory map of a temporary file: they need no memory; read-only."""
-        ...
-
-    def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
-        """The locations of wire ranges in the decompressed file: (first byte, end), both int64."""
-        ...
-
-    def close(self) -> None:
-        """Let the bytes go."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-
-class BinarySource:
-    """A file whose bytes are the wire bytes; see :class:`Source`."""
-
-    def __init__(
-        self,
-        path: str,
-        content: Content,
-        *,
-        size: int,
-        compression: str | None,
-        evidence: str,
-        problem: str | None,
-        data_share: float = 1.0,
-    ) -> None:
-        self.path = path
-        self.shape = "binary"
-        self.compression = compression
-        self.size = self.length = size
-        self.line_starts: Ints | None = None
-        self.read_starts: Ints | None = None
-        self.data_share = data_share
-        self.evidence = evidence
-        self.problem = problem
-        self._content: Content | None = content
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped to ``length``; read-only. Raises CaptureError if they cannot be
-        read, or the file became shorter."""
-        start = min(max(start, 0), self.length)
-        stop = min(max(stop, start), self.length)
-        return np.empty(0, np.uint8) if self._content is None else self._content.read(start, stop)
-
-    def view(self, start: int, stop: int) -> Bytes:
-        """All bytes before ``stop``, clipped to ``length``, at their offsets in the file; those before ``start`` must
-        not be used. Raises as :meth:`read`."""
-        stop = min(stop, self.length)
-        return np.empty(0, np.uint8) if self._content is None else self._content.view(min(start, stop), stop)
-
-    def mapped(self) -> Bytes:
-        """All bytes, as a memory map of a temporary file: they need no memory. Raises as :meth:`read`."""
-        if isinstance(self._content, LocalFile):
-            self._content = self._content.copied()
-        return self.read(0, self.length)
-
-    def places(self, start: NDArray[Any], stop: NDArray[Any]) -> tuple[Ints, Ints]:
-        """The ranges themselves, clipped to the file."""
-        first = np.clip(np.asarray(start, np.int64), 0, self.length)
-        return first, np.clip(np.asarray(stop, np.int64), first, self.length)
-
-    def close(self) -> None:
-        """Releases the file; of a temporary one the bytes end with the last view on them."""
-        self._content = None
-        self.length = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+Content = LocalFile | HeldBytes
 
 
 def open_source(
@@ -457,7 +345,7 @@ def _content(path: str, limit: int | None) -> tuple[Content, str | None, str | N
             else:
                 problem = unpack(file, str(compression), plain.write, limit, inflate_limit(path))
             plain.flush()
-            return TemporaryCopy(plain, os.fstat(plain.fileno()).st_size), compression, problem
+            return HeldBytes(mapped(plain, os.fstat(plain.fileno()).st_size)), compression, problem
 
 
 def _source(
@@ -466,36 +354,28 @@ def _source(
     given = None if shape == "auto" else f"shape={shape} was given"
     size = content.size if limit is None else min(content.size, limit)
 
-    def binary(evidence: str, data_share: float = 1.0) -> Source:
-        return BinarySource(
-            path,
-            content,
-            size=size,
-            compression=compression,
-            evidence=given or evidence,
-            problem=problem,
-            data_share=data_share,
-        )
+    def made(source: Source, evidence: str) -> Source:
+        source.path, source.size, source.compression = path, size, compression
+        source.evidence = given or evidence
+        source.problem = "; ".join(filter(None, (problem, source.problem))) or None
+        return source
 
     doubt = None if given else _control_characters(content.read(0, min(size, _HEAD)))
     if shape == "binary" or not size or (doubt is not None and doubt.sure):
-        return binary(doubt.evidence if doubt else "the file is empty")
+        return made(Source(content, size), doubt.evidence if doubt else "the file is empty")
     found = read_text(content.read(0, size), None if shape == "auto" else shape)
     if found is None and shape != "auto":
         missing = "it has no groups of hex digits" if shape == "hex" else "no offset continues the line before"
         raise CaptureError(f"is not {shape} output: {missing}")
-    if found is not None and (given or found.shape != "hex" or _is_mostly_data(found, doubt)):
-        found.path, found.size, found.compression = path, size, compression
-        found.evidence = given or found.evidence
-        found.problem = "; ".join(filter(None, (problem, found.problem))) or None
-        return found
+    if found is not None and (
+        given or found.shape != "hex" or found.data_share >= _MOSTLY or (doubt is None and found.length >= _HEADER)
+    ):
+        return made(found, found.evidence)
+    binary = Source(content, size)
     if doubt is not None:
-        return binary(doubt.evidence)
-    return binary("text without a capture in hex digits; its bytes are read as they are", data_share=0.0)
-
-
-def _is_mostly_data(text: TextSource, doubt: _Doubt | None) -> bool:
-    return text.data_share >= _MOSTLY or (doubt is None and text.length >= _HEADER)
+        return made(binary, doubt.evidence)
+    binary.data_share = 0.0
+    return made(binary, "text without a capture in hex digits; its bytes are read as they are")
 
 
 class _Doubt(NamedTuple):

@@ -27,7 +27,6 @@ from cdcwb.formats.dissector import (
     Format,
     Inspection,
     PlanText,
-    Portion,
     Run,
     Wanted,
     detected_row,
@@ -426,9 +425,9 @@ class RecordFormat(Format):
         with Stream(plan.files) as stream:
             yield from (stream.file_at(split.start) for split in plan.splits)
 
-    def portion(self, plan: Plan, splits: range) -> Sequence[Split]:
+    def portion(self, plan: Plan, splits: range) -> list[Split | None]:
         """The splits, and the next one, whose state is that after them."""
-        return Portion(plan.splits, range(splits.start, min(splits.stop + 1, len(plan.splits))))
+        return super().portion(plan, range(splits.start, splits.stop + 1))
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
         """Problems of truncated files."""
@@ -595,29 +594,24 @@ class _SplitEvents:
             for first in range(0, len(segments.start), _CHUNK):
                 yield from self._chunk(reader, segments, first, min(first + _CHUNK, len(segments.start)))
         rest = [row for index in self.split.closes for row in self._notes(index, self.plan.files[index].size)]
-        rest = [row for row in rest if self.wanted.allows(row)]
         if rest:
-            yield pa.RecordBatch.from_pylist(rest, schema=model.EVENTS)
+            yield from select(pa.RecordBatch.from_pylist(rest, schema=model.EVENTS), self.wanted)
 
     def _chunk(self, reader: SplitReader, segments: Segments, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The events of the segments ``[first, last)``."""
         places = self.stream.places(segments, slice(first, last))
         chosen, columns = reader.columns(segments, first + np.flatnonzero(segments.record[first:last]), self.wanted)
         others = self._others(segments, first, last, places)
+        batches = []
         if len(chosen):
-            records = self._records(segments, chosen, columns, [values[chosen - first] for values in places])
-        if not others:
-            if len(chosen):
-                yield from select(records, self.wanted)
-            return
-        rest = pa.RecordBatch.from_pylist([row for _, row in others], schema=model.EVENTS)
-        if not len(chosen):
-            yield rest
-            return
-        before = np.searchsorted(2 * chosen, np.array([key for key, _ in others]))
-        order = np.insert(np.arange(len(records)), before, np.arange(len(records), len(records) + len(others)))
-        both = pa.Table.from_batches([records, rest]).take(pa.array(order)).combine_chunks()
-        for batch in both.to_batches():
+            batches.append(self._records(segments, chosen, columns, [values[chosen - first] for values in places]))
+        if others:
+            batches.append(pa.RecordBatch.from_pylist([row for _, row in others], schema=model.EVENTS))
+        if len(batches) > 1:
+            before = np.searchsorted(2 * chosen, np.array([key for key, _ in others]))
+            order = np.insert(np.arange(len(chosen)), before, len(chosen) + np.arange(len(others)))
+            batches = pa.Table.from_batches(batches).take(pa.array(order)).combine_chunks().to_batches()
+        for batch in batches:
             yield from select(batch, self.wanted)
 
     def _records(
@@ -655,9 +649,8 @@ class _SplitEvents:
                 self.text_end[file] = int(offset[at]) + int(length[at])
             if not segments.record[segment]:
                 rows.append(self._gap(segments, segment, file, int(offset[at]), int(length[at])))
-            later = self._fragments(segments, segment, file) if crosses[at] else []
-            out += [(2 * segment, row) for row in rows if self.wanted.allows(row)]
-            out += [(2 * segment + 1, row) for row in later if self.wanted.allows(row)]
+            out += [(2 * segment, row) for row in rows]
+            out += [(2 * segment + 1, row) for row in (self._fragments(segments, segment, file) if crosses[at] else ())]
         return out
 
     def _enter(self, index: int) -> None:

@@ -29,7 +29,7 @@ from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
@@ -45,10 +45,11 @@ __all__ = [
     "AHEAD",
     "BLOCK",
     "SCHEMES",
+    "HeldBytes",
     "Info",
     "LocalFile",
     "Remote",
-    "TemporaryCopy",
+    "Source",
     "absolute",
     "allow_inflation",
     "announced",
@@ -66,6 +67,7 @@ __all__ = [
     "is_folder",
     "is_remote",
     "known",
+    "mapped",
     "open_file",
     "opened",
     "read_text",
@@ -105,6 +107,7 @@ _KEPT: Final = 64 << 20  # bytes of files that nobody reads now
 _MOST_OPEN: Final = 64  # such files
 
 Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
 
 
 class Info(NamedTuple):
@@ -440,12 +443,12 @@ class LocalFile:
         data.flags.writeable = False
         return data
 
-    def copied(self) -> TemporaryCopy:
+    def copied(self) -> HeldBytes:
         """All its bytes in a temporary file."""
         with tempfile.TemporaryFile(prefix="cdcwb-") as store:
             for at in range(0, self.size, _REQUEST):
                 stored(store, self.read(at, min(at + _REQUEST, self.size)), at, self.path)
-            return TemporaryCopy(store, self.size)
+            return HeldBytes(mapped(store, self.size))
 
 
 def stored(store: IO[bytes], data: Any, offset: int, path: str) -> None:
@@ -463,15 +466,19 @@ def became_shorter(path: str, expected: int, found: int, offset: int | None = No
     return ChangedFileError(f"{sentence}; read it when nothing changes it", path=path, offset=offset)
 
 
-class TemporaryCopy:
-    """Bytes in a temporary file without a name, as a memory map: nobody else can make it shorter. ``data``: all of
-    them (uint8, read-only). The methods are those of :class:`LocalFile`."""
+def mapped(store: IO[bytes], size: int) -> Bytes:
+    """The bytes of a temporary file without a name, as a memory map (read-only): nobody else can make it shorter."""
+    if not size:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(store.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
 
-    def __init__(self, store: IO[bytes], size: int) -> None:
-        self.size = size
-        self.data: Bytes = np.empty(0, np.uint8)
-        if size:
-            self.data = np.frombuffer(mmap.mmap(store.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
+
+class HeldBytes:
+    """Bytes in memory or in a temporary file. ``data``: all of them (uint8, read-only). The methods are those of
+    :class:`LocalFile`."""
+
+    def __init__(self, data: Bytes) -> None:
+        self.data, self.size = data, len(data)
 
     def load(self, start: int, stop: int) -> None:
         """Makes sure that these bytes are there."""
@@ -492,7 +499,7 @@ class TemporaryCopy:
         return self.data[:stop]
 
 
-class Remote(TemporaryCopy):
+class Remote(HeldBytes):
     """A remote file that is open: of ``data`` the bytes that :meth:`load` was asked for are there and the others zero.
     ``tag``: its entity tag; empty where its file system has none."""
 
@@ -517,7 +524,7 @@ class Remote(TemporaryCopy):
         self._store = tempfile.TemporaryFile(prefix="cdcwb-")  # noqa: SIM115  (it ends with this object)
         weakref.finalize(self, self._store.close)
         self._store.truncate(size)
-        super().__init__(self._store, size)
+        super().__init__(mapped(self._store, size))
 
     def load(self, start: int, stop: int) -> None:
         """Transfers what is missing of ``[start, stop)``. Raises CaptureError."""
@@ -627,6 +634,68 @@ def read_text(path: str) -> str:
     """The text of a file in UTF-8, without a byte order mark. Raises as :func:`open_file`, and UnicodeDecodeError."""
     with open_file(path) as file:
         return file.read().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+class Source:
+    """One input file as wire bytes: those of the file itself, or those that the digits of a text spell
+    (:class:`cdcwb.formats.containers.hex_text.TextSource`).
+
+    * ``path``
+    * ``shape``: binary, hex, xxd or hexdump; ``evidence``: a sentence
+    * ``compression``: gzip, zstd, utf-16 (:data:`cdcwb.formats.files.UTF16`) or None
+    * ``size``: bytes of the decompressed file (of the examined part, if there is a limit)
+    * ``length``: wire bytes
+    * ``line_starts``: for texts the wire index of the first byte of every line with data; None for binary
+    * ``read_starts``: for dumps the wire indices at which offsets restart, the first being 0; None if unknown
+    * ``data_share``: data digits per character except white space; 1.0 for binary files, 0.0 for a text without data
+      digits
+    * ``problem``: the problem of the file itself (truncated, damaged, lines missing); None without one
+    """
+
+    shape = "binary"
+    path = evidence = ""
+    compression: str | None = None
+    problem: str | None = None
+    data_share = 1.0
+    line_starts: Ints | None = None
+    read_starts: Ints | None = None
+
+    def __init__(self, content: LocalFile | HeldBytes, length: int) -> None:
+        self.size = self.length = length
+        self._content = content
+
+    def read(self, start: int, stop: int) -> Bytes:
+        """The wire bytes from ``start`` to ``stop``, clipped to ``length``; read-only. Raises CaptureError if they
+        cannot be read, or the file became shorter."""
+        start = min(max(start, 0), self.length)
+        return self._content.read(start, min(max(stop, start), self.length))
+
+    def view(self, start: int, stop: int) -> Bytes:
+        """All wire bytes before ``stop``, clipped to ``length``, at their offsets; those before ``start`` must not be
+        used. Raises as :meth:`read`."""
+        stop = min(stop, self.length)
+        return self._content.view(min(start, stop), stop)
+
+    def mapped(self) -> Bytes:
+        """All wire bytes, of a file as a memory map of a temporary one: they need no memory. Raises as :meth:`read`."""
+        if isinstance(self._content, LocalFile):
+            self._content = self._content.copied()
+        return self.read(0, self.length)
+
+    def places(self, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+        """The locations of wire ranges in the decompressed file: (first byte, end), both int64."""
+        first = np.clip(np.asarray(start, np.int64), 0, self.length)
+        return first, np.clip(np.asarray(stop, np.int64), first, self.length)
+
+    def close(self) -> None:
+        """Releases the file; the bytes of others end with the last view on them."""
+        self._content, self.length = HeldBytes(np.empty(0, np.uint8)), 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 # --- folders of files -------------------------------------------------------------------------------------------------

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from cdcwb.formats.kernels import kernel
+from cdcwb.formats.source import HeldBytes, Source
 
 __all__ = ["SHAPES", "TextSource", "read_text"]
 
@@ -264,12 +265,10 @@ def _kinds(text: bytes) -> Bytes:
     return found
 
 
-class TextSource:
-    """One text as the bytes that its digits spell; see :class:`cdcwb.formats.files.Source`."""
+class TextSource(Source):
+    """One text as the bytes that its digits spell."""
 
     def __init__(self, text: bytes, digits: _Digits, shape: str, evidence: str) -> None:
-        self.path, self.compression, self.size = "", None, 0  # type: tuple[str, str | None, int]
-        self.shape, self.evidence, self.problem = shape, evidence, digits.problem
         self._starts = digits.starts
         self._before = np.append(0, np.cumsum(digits.widths))  # digits before each group
         self._is_star = np.zeros(len(digits.starts), np.bool_)
@@ -277,32 +276,19 @@ class TextSource:
         if len(digits.stars):
             self._is_star[digits.stars] = True
             wire = _repeated(wire, self._before[digits.stars] // 2, digits.widths[digits.stars] // 2, digits.periods)
-        self._wire = wire
-        self._wire.flags.writeable = False
-        self.length = len(wire)
+        wire.flags.writeable = False
+        super().__init__(HeldBytes(wire), len(wire))
+        self.shape, self.evidence, self.problem = shape, evidence, digits.problem
         is_shown = np.isin(_kinds(text), (_HEX, _NOTE, _COMMENT)) & (np.frombuffer(text, np.uint8) & 0xC0 != 0x80)
         characters = np.count_nonzero(is_shown)
         stars = int(digits.widths[self._is_star].sum())
         self.data_share = float((self._before[-1] - stars) / characters) if characters else 0.0
         if shape == "hex":
             self.evidence = f"text in which {self.data_share:.0%} of the characters are hex digits in groups"
-        self.line_starts: Ints | None = self._before[digits.lines] // 2
-        self.read_starts: Ints | None = None if digits.reads is None else self._before[digits.reads] // 2
+        self.line_starts = self._before[digits.lines] // 2
+        self.read_starts = None if digits.reads is None else self._before[digits.reads] // 2
 
-    def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped to ``length``; a read-only view."""
-        start = min(max(start, 0), self.length)
-        return self._wire[start : min(max(stop, start), self.length)]
-
-    def view(self, start: int, stop: int) -> Bytes:
-        """The bytes before ``stop``; those before ``start`` too."""
-        return self.read(0, stop)
-
-    def mapped(self) -> Bytes:
-        """All bytes."""
-        return self.read(0, self.length)
-
-    def places(self, start: npt.NDArray[Any], stop: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+    def places(self, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
         """The locations of ranges of bytes in the decompressed file: (offset of the first digit, end of the last one).
         A byte of a ``*`` is at the ``*``. An empty range has an empty location: at its first byte, or after the last
         digit of the file."""
@@ -319,16 +305,6 @@ class TextSource:
         group = np.searchsorted(self._before, digit, side="right") - 1
         found: Ints = self._starts[group] + np.where(self._is_star[group], 0, digit - self._before[group])
         return found
-
-    def close(self) -> None:
-        """Releases the bytes."""
-        self._wire, self.length = self._wire[:0], 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def _spelled(text: bytes, digits: _Digits) -> Bytes:
