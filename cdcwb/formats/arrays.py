@@ -20,11 +20,15 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.model import Problem
 
 __all__ = [
     "SMALL",
+    "Bools",
+    "Bytes",
     "EventBatch",
+    "Ints",
     "MapBuilder",
     "TextPool",
     "as_array",
@@ -52,10 +56,7 @@ __all__ = [
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 Offsets = npt.NDArray[np.integer]
-Bools = npt.NDArray[np.bool_]
 
 SMALL: Final = 8192
 _HEX_UPPER: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.arrays import as_array, content_of
+from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, kernel
 from cdcwb.words import joined, plural
 
 __all__ = [
@@ -38,11 +38,6 @@ __all__ = [
     "spelling",
 ]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Int: TypeAlias = Any
-"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
 
 DISAGREE: Final = "change mask and images disagree; the mask is used"
 """The beginning of the warning about a mask that contradicts the images of its change."""
@@ -94,9 +89,9 @@ def _decoded(texts: pa.StringArray, shape: str | None) -> tuple[Bytes, Bools, By
     """For each text its possible encodings and whether it is null, and the bytes of all with their edges."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
-    buffer, start, end = _content(texts)
-    null = _nulls(texts)
-    end = np.where(null, start, end)
+    buffer, bounds = content_of(texts)
+    null = as_array(pc.is_null(texts))
+    start, end = bounds[:-1], np.where(null, bounds[:-1], bounds[1:])
     kinds, edges = np.zeros(len(start), dtype=np.uint8), np.zeros(len(start) + 1, dtype=np.int64)
     data = np.empty(int((end - start).sum()) + 1, dtype=np.uint8)
     _decode(buffer, start, end, shape == BASE64, shape == HEX, kinds, data, edges)
@@ -163,8 +158,8 @@ def bits(masks: pa.BinaryArray, order: str, width: int) -> tuple[Bools, Bools]:
     """The bits 0 to ``width`` - 1 of each mask, a row for each; and a flag for masks with a higher bit set. Missing
     bytes are 0, and a null mask has no bit set.
     """
-    buffer, start, end = _content(masks)
-    size = np.where(_nulls(masks), 0, end - start)
+    buffer, bounds = content_of(masks)
+    start, size = bounds[:-1], np.where(as_array(pc.is_null(masks)), 0, np.diff(bounds))
     room = -(-width // 8)
     aligned = np.zeros((len(start), room), dtype=np.uint8)
     beyond = np.zeros(len(start), dtype=np.bool_)
@@ -188,22 +183,11 @@ def _align(buffer: Bytes, start: Ints, size: Ints, is_little: bool, width: Int, 
 def names(bits: Bools, columns: Sequence[str], null: Bools) -> pa.ListArray:
     """The names of the columns whose bit is set, in ordinal order: ``columns[n]`` is bit n, and there are as many as
     ``bits`` has columns. Null if ``null`` is true."""
-    numbers, offsets = np.empty(np.count_nonzero(bits), dtype=np.int32), np.zeros(len(bits) + 1, dtype=np.int32)
-    _columns(bits, null, numbers, offsets)
-    values = pa.array(list(columns), pa.string()).take(pa.array(numbers[: offsets[-1]]))
+    shown = bits & ~null[:, None]
+    offsets = np.append(0, np.cumsum(np.count_nonzero(shown, axis=1))).astype(np.int32)
+    numbers = (np.flatnonzero(shown) % max(1, shown.shape[1])).astype(np.int32)
+    values = pa.array(list(columns), pa.string()).take(pa.array(numbers))
     return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), values)
-
-
-@kernel
-def _columns(bits: Bools, null: Bools, numbers: npt.NDArray[np.int32], offsets: npt.NDArray[np.int32]) -> None:
-    """Fills ``numbers`` with the columns of the bits that are set, and ``offsets`` with the start of each row."""
-    at = 0
-    for row in range(len(bits)):
-        for column in range(0 if null[row] else bits.shape[1]):
-            if bits[row, column]:
-                numbers[at] = column
-                at += 1
-        offsets[row + 1] = at
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
@@ -279,28 +263,6 @@ def evidence_of(masks: pa.BinaryArray, expected: Bools, is_known: Bools, furthes
 def shortened(digits: str) -> str:
     """The first digits of a mask."""
     return digits if len(digits) <= 40 else f"{digits[:40]}…"
-
-
-# --- arrays -----------------------------------------------------------------------------------------------------------
-
-
-def _content(array: pa.Array) -> tuple[Bytes, Ints, Ints]:
-    """The bytes of a string or binary array, and the start and end of each value."""
-    if not len(array):
-        return np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
-    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
-        array = array.cast(pa.string() if pa.types.is_large_string(array.type) else pa.binary())
-    _, edges, data = array.buffers()
-    offsets = np.frombuffer(edges, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    buffer = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[: int(offsets[-1])]
-    return buffer, offsets[:-1], offsets[1:]
-
-
-def _nulls(array: pa.Array) -> Bools:
-    if not array.null_count:
-        return np.zeros(len(array), dtype=np.bool_)
-    found: Bools = pc.is_null(array).to_numpy(zero_copy_only=False)
-    return found
 
 
 def disagreement(by_mask: Sequence[str], by_images: Sequence[str]) -> str:

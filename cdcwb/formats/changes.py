@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +15,7 @@ from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.groups import Groups
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
 
 __all__ = [
@@ -30,8 +30,6 @@ __all__ = [
     "with_columns",
 ]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 """Problems of changes that none of their events has. A mask is compared with both images here if they are in two
@@ -64,14 +62,12 @@ class Became:
     undo: pa.Array
 
     @classmethod
-    def delivered(cls, rows: pa.RecordBatch, committed_at: pa.Array | None = None) -> Became:
-        """For the changes of committed work whose last records are these, as far as known. A full load (REFRESH) is in
-        no transaction. ``committed_at``: null if unknown, None: unknown for all."""
-        loaded = pc.fill_null(pc.equal(rows["operation"], str(Operation.REFRESH)), True)
-        outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
-        times = pa.nulls(rows.num_rows, model.CHANGES.field("committed_at").type)
-        none = pa.nulls(rows.num_rows, pa.string())
-        return cls(outcome, none, times if committed_at is None else committed_at, none)
+    def delivered(cls, operations: pa.Array, committed_at: pa.Array) -> Became:
+        """For the changes of committed work with these operations, as far as known. A full load (REFRESH) is in no
+        transaction."""
+        loaded = pc.fill_null(pc.equal(operations, str(Operation.REFRESH)), True)
+        outcome, none = pa.repeat(str(Outcome.COMMITTED), len(operations)), pa.nulls(len(operations), pa.string())
+        return cls(pc.if_else(loaded, none, outcome), none, committed_at, none)
 
 
 def joined(first: pa.RecordBatch, then: pa.RecordBatch) -> pa.RecordBatch:

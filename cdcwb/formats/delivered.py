@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +22,7 @@ from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import HALVES, WHOLE, Halved, Halving, elsewhere, halved_of, partners
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
@@ -49,8 +49,6 @@ ELSEWHERE: Final = "elsewhere"
 """The name of halves of updates at positions that splits share, as rows of :data:`cdcwb.model.EVENTS`."""
 
 Batches = Iterator[pa.RecordBatch]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 ENDS: Final = pa.schema(
     [
@@ -114,7 +112,7 @@ class HalvesJoiner:
         if not len(done):
             return
         alone = as_array(pc.equal(rows["kind"], str(Kind.BEFORE))) & (partner < 0)
-        became = Became.delivered(rows, sequence_times(rows["position"])[0])
+        became = Became.delivered(rows["operation"], sequence_times(rows["position"])[0])
         halves = Halves(partner, alone, np.zeros(len(partner), np.bool_), ordered=False)
         yield assembled(rows, done, partner[done], halves, became, done)
 

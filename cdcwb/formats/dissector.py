@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -40,15 +40,18 @@ __all__ = [
     "RowFormat",
     "Run",
     "RunRows",
+    "Scanned",
     "TableRequest",
     "TextPart",
     "Wanted",
     "described_by",
     "detected_row",
+    "file_row",
     "formats_named",
     "get_format",
     "problem_row",
     "run_here",
+    "scan_all",
     "side_files",
     "with_parts",
 ]
@@ -60,6 +63,42 @@ Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 def run_here(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     """Runs the tasks sequentially in this process: the simplest :data:`Run`."""
     return [function(task) for task in tasks]
+
+
+class Scanned(Protocol):
+    """What a first pass over a part of a stream or a file found: the records in ``[begin, end)``."""
+
+    begin: int
+    end: int
+
+    def nothing(self, begin: int) -> Self:
+        """The same for a part in which no record begins: that at ``begin`` is the next one's."""
+        ...
+
+
+F = TypeVar("F", bound=Scanned)
+
+
+def scan_all(parts: list[Any], scan: Callable[[Any], F], run: Run) -> list[F]:
+    """Scans all parts in parallel, and again those whose first record was looked for and is not at the end of the
+    preceding part; it sets their ``begin``. The records of all parts are then those of one pass. A part is a dataclass
+    with ``start``, ``stop`` and ``begin``, the start of its first record, None if unknown; a file begins at 0."""
+    scans: list[F] = run(scan, parts)
+    while True:
+        again: list[int] = []
+        expected = 0
+        for at, one in enumerate(parts):
+            begin = max(one.start, expected) if one.start else 0
+            if one.start and begin >= one.stop:
+                scans[at] = scans[at].nothing(begin)
+            elif scans[at].begin != begin:
+                again.append(at)
+                parts[at] = replace(one, begin=begin)
+            expected = max(begin, scans[at].end)
+        if not again:
+            return scans
+        for at, found in zip(again, run(scan, [parts[at] for at in again]), strict=True):
+            scans[at] = found
 
 
 ROW: Final = "_row"
@@ -121,24 +160,21 @@ def with_parts(field: Field, parts: Sequence[TextPart]) -> Field:
     """A field with the parts of its text: at the bytes that spell the text, otherwise after all bytes, without any."""
     text = "".join(part.text for part in parts).encode()
     begin = field.raw.rfind(text) if text else -1
+    sized = [(part, len(part.text.encode()) if begin >= 0 else 0) for part in parts]
+    if begin < 0 and parts and field.raw:
+        sized.insert(0, (TextPart("text", "", field.value, "as written"), len(field.raw)))
+    elif parts and begin > 0:
+        sized.insert(0, (TextPart("opening", "", None, "precedes the text", quiet=True), begin))
+    rest = field.length - sum(size for _, size in sized)
+    if parts and rest > 0:
+        sized.append((TextPart("closing", "", None, "follows the text", quiet=True), rest))
     children: list[Field] = []
     at = 0
-
-    def add(length: int, name: str, value: str | None, meaning: str, problem: str | None, quiet: bool) -> None:
-        nonlocal at
-        raw = field.raw[at : at + length]
-        children.append(Field(name, field.offset + at, len(raw), raw, value, meaning, (), problem, quiet))
-        at += len(raw)
-
-    if begin < 0 and parts and field.raw:
-        add(len(field.raw), "text", field.value, "as written", None, quiet=False)
-    elif parts and begin > 0:
-        add(begin, "opening", None, "precedes the text", None, quiet=True)
-    for part in parts:
-        length = 0 if begin < 0 else len(part.text.encode())
-        add(length, part.name, part.value, part.meaning, part.problem, part.quiet)
-    if parts and at < field.length:
-        add(field.length - at, "closing", None, "follows the text", None, quiet=True)
+    for part, size in sized:
+        raw = field.raw[at : at + size]
+        leaf = Field(part.name, field.offset + at, size, raw, part.value, part.meaning, (), part.problem, part.quiet)
+        children.append(leaf)
+        at += size
     return replace(field, children=tuple(children))
 
 
@@ -424,6 +460,12 @@ def problem_row(code: Problem, sentence: str, **place: Any) -> dict[str, Any]:
 def detected_row(setting: str, value: str, evidence: str, overridden: bool, scope: str = "capture") -> dict[str, Any]:
     """A row of :data:`cdcwb.model.DETECTED`."""
     return {"scope": scope, "setting": setting, "value": value, "evidence": evidence, "overridden": overridden}
+
+
+def file_row(index: int, entry: Any, shape: str, compression: str | None, **more: Any) -> dict[str, Any]:
+    """A row of :meth:`Format.files`; ``entry`` has ``path``, ``size`` and ``problem``."""
+    of_file = {"file": entry.path, "file_index": index, "size": entry.size, "shape": shape}
+    return {**of_file, "compression": compression, "problem": entry.problem, **more}
 
 
 # --- formats by name --------------------------------------------------------------------------------------------------

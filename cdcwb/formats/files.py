@@ -17,8 +17,9 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -26,7 +27,8 @@ import zstandard
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.hex_text import SHAPES as TEXT_SHAPES
-from cdcwb.formats.containers.hex_text import Bytes, read_text
+from cdcwb.formats.containers.hex_text import read_text
+from cdcwb.formats.kernels import Bytes
 from cdcwb.formats.options import as_choice
 from cdcwb.formats.source import (
     SCHEMES,
@@ -195,10 +197,14 @@ def unpack(
     """Unpacks a file and writes its content in pieces, at most ``limit`` bytes (None: all). Returns None, or a sentence
     about damage with its offset in the compressed file. Raises CaptureError for more than ``allowed`` bytes.
     """
-    new: Callable[[], _Decoder] = _gzip if kind == "gzip" else _zstd
+    new: Callable[[], _Decoder] = {
+        "gzip": lambda: zlib.decompressobj(wbits=31),
+        "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    }[kind]
     left, room = limit, allowed
     decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its start; of the file: bytes fed
-    for piece in _pieces(packed):
+    packed.seek(0)
+    for piece in iter(partial(packed.read, _STEP), b""):
         while piece:
             if fresh and not piece.strip(b"\0"):  # tapes and block devices pad with zeros
                 offset += len(piece)
@@ -250,21 +256,6 @@ def too_large(what: str, limit: int) -> CaptureError:
     """The error for something that inflates to more bytes than are allowed."""
     option = f"the option inflate_limit (inflate_limit={2 * limit >> 30 or 1}GB) raises the limit"
     return CaptureError(f"{what} to more than {limit:,} bytes, the limit; {option}")
-
-
-def _gzip() -> _Decoder:
-    return zlib.decompressobj(wbits=31)
-
-
-def _zstd() -> _Decoder:
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
-def _pieces(packed: IO[bytes]) -> Iterator[bytes]:
-    packed.seek(0)
-    while block := packed.read(_READ):
-        for at in range(0, len(block), _STEP):
-            yield block[at : at + _STEP]
 
 
 def _before_damage(packed: IO[bytes], new: Callable[[], _Decoder], begin: int, offset: int, piece: bytes) -> bytes:
@@ -360,41 +351,26 @@ def _source(
         source.problem = "; ".join(filter(None, (problem, source.problem))) or None
         return source
 
-    doubt = None if given else _control_characters(content.read(0, min(size, _HEAD)))
-    if shape == "binary" or not size or (doubt is not None and doubt.sure):
-        return made(Source(content, size), doubt.evidence if doubt else "the file is empty")
+    head = content.read(0, min(size, _HEAD))
+    controls = 0 if given else int(np.count_nonzero(_CONTROL[head]))
+    doubt = (
+        f"{controls:,} of the first {head.size:,} bytes are control characters, which no text has" if controls else ""
+    )
+    # three zero bytes in a row are in every binary header, while a damaged text may have a stray one
+    is_binary = controls > head.size // 50 or (controls and b"\0\0\0" in head.tobytes())
+    if shape == "binary" or not size or is_binary:
+        return made(Source(content, size), doubt or "the file is empty")
     found = read_text(content.read(0, size), None if shape == "auto" else shape)
     if found is None and shape != "auto":
         missing = "it has no groups of hex digits" if shape == "hex" else "no offset continues the line before"
         raise CaptureError(f"is not {shape} output: {missing}")
     if found is not None and (
-        given or found.shape != "hex" or found.data_share >= _MOSTLY or (doubt is None and found.length >= _HEADER)
+        given or found.shape != "hex" or found.data_share >= _MOSTLY or (not doubt and found.length >= _HEADER)
     ):
         return made(found, found.evidence)
     binary = Source(content, size)
-    if doubt is not None:
-        return made(binary, doubt.evidence)
-    binary.data_share = 0.0
-    return made(binary, "text without a capture in hex digits; its bytes are read as they are")
-
-
-class _Doubt(NamedTuple):
-    """Why a file may be binary."""
-
-    evidence: str
-    sure: bool
-
-
-def _control_characters(head: Bytes) -> _Doubt | None:
-    """Evidence from its first bytes that a file is not text; None without any.
-
-    Three zero bytes in a row are in every binary header, while a damaged text may have a stray one.
-    """
-    found = int(np.count_nonzero(_CONTROL[head]))
-    if not found:
-        return None
-    evidence = f"{found:,} of the first {head.size:,} bytes are control characters, which no text has"
-    return _Doubt(evidence, found > head.size // 50 or b"\0\0\0" in head.tobytes())
+    binary.data_share = float(bool(doubt))
+    return made(binary, doubt or "text without a capture in hex digits; its bytes are read as they are")
 
 
 def _is_utf16(head: Bytes) -> bool:

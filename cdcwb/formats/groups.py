@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
+from cdcwb.formats.kernels import Bools, Ints
 
 __all__ = ["RANGE", "Groups", "distinct", "one_chunk"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 """A range of numbers."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.dissector import Format, Pairing
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import Kind
 
 __all__ = [
@@ -27,9 +27,6 @@ __all__ = [
     "overlaps",
     "partners",
 ]
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Ints, batch_of, columns_of
+from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
@@ -31,6 +31,7 @@ from cdcwb.formats.inferred import (
     note_tables,
 )  # fmt: skip
 from cdcwb.formats.json_values import CutOff, parse_json
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.messages.connect import message_tree, plain
 from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
 from cdcwb.model import Kind, OffsetUnit, Problem

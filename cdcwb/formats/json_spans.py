@@ -6,22 +6,17 @@ expected, and the byte. Nothing is copied: names, texts and numbers stay in the 
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bytes, Int, Ints, kernel
 
 __all__ = [
     "ARRAY", "BOOLEAN", "ESCAPED", "EXPECTED", "FULL", "KIND", "LEVELS", "NAME_ESCAPED", "NULL", "NUMBER", "OBJECT",
     "OPAQUE", "STRING", "TRAILING", "Spans", "spans_of", "utf8_fault",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Int: TypeAlias = Any
-"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
 
 LEVELS: Final = 1000
 """Maximum depth of nested objects and arrays; more is damage."""

@@ -19,7 +19,7 @@ from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
 __all__ = [
-    "KINDS", "MOST_ELEMENTS", "content_span", "damage_of", "decoded", "field_tree", "read_spans", "text_of",
+    "KINDS", "MOST_ELEMENTS", "damage_of", "decoded", "field_tree", "read_spans", "text_of",
 ]  # fmt: skip
 
 
@@ -61,18 +61,12 @@ def damage_of(data: bytes, spans: js.Spans) -> str | None:
     return f"expected {expected}, found {repr(found) if found else 'the end'} at byte {at}"
 
 
-def content_span(kind: int, start: int, end: int) -> tuple[int, int]:
-    """Where the content of a value without nested ones is: between its quotes, if it has any."""
-    quoted = kind & js.KIND in (js.STRING, js.ESCAPED)
-    return start + quoted, end - quoted
-
-
 def text_of(data: bytes, kind: int, start: int, end: int) -> str | None:
     """A value without nested ones as text: the decoded string, the number's own digits; None for null."""
     if kind & js.KIND == js.NULL:
         return None
-    start, end = content_span(kind, start, end)
-    return decoded(data[start:end], kind & js.KIND == js.ESCAPED)
+    quoted = kind & js.KIND in (js.STRING, js.ESCAPED)
+    return decoded(data[start + quoted : end - quoted], kind & js.KIND == js.ESCAPED)
 
 
 def decoded(raw: bytes, is_escaped: object) -> str:

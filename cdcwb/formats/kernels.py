@@ -26,12 +26,22 @@ from contextvars import ContextVar
 from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CompiledKernel", "compiled_for", "forget_unused", "interpreted", "kernel", "read_only"]
+__all__ = [
+    "Bools", "Bytes", "CompiledKernel", "Int", "Ints", "Spans", "compiled_for", "forget_unused", "interpreted",
+    "kernel", "read_only",
+]  # fmt: skip
+
+Bytes = npt.NDArray[np.uint8]
+Spans = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Int: TypeAlias = Any
+"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,7 +96,7 @@ class CompiledKernel(Generic[P, R]):
         from numba import njit
 
         dispatcher = njit(nogil=True, boundscheck=False, error_model="numpy", _nrt=False)(self._linked("compiled"))
-        dispatcher._cache = _cache_of(dispatcher.py_func)
+        dispatcher._cache = _cache_class()(dispatcher.py_func)
         return dispatcher
 
     def _linked(self, way: str) -> FunctionType:
@@ -198,7 +208,3 @@ def _cache_class() -> Any:
                 super().save_overload(sig, data)
 
     return Cache
-
-
-def _cache_of(function: FunctionType) -> Any:
-    return _cache_class()(function)

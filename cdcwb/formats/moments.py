@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import OptionError
 from cdcwb.formats.arrays import content_of
-from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.formats.kernels import Bools, Ints, interpreted, kernel
 
 __all__ = [
     "DAY",
@@ -157,8 +157,6 @@ def moment(text: str | None) -> datetime | None:
 
 # --- zones ------------------------------------------------------------------------------------------------------------
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _MINUTE: Final = 60_000_000
 _QUARTER: Final = 15 * _MINUTE
@@ -207,13 +205,8 @@ def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
     if not _EARLIEST <= moment <= _LATEST:
         return 0, False
     local = _EPOCH + timedelta(microseconds=moment)
-    first, second = (_utc_offset(local.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
-    return first, first != second
-
-
-def _utc_offset(moment: datetime) -> int:
-    found: Any = moment.utcoffset()
-    return int(found // _MICROSECOND)
+    both: list[Any] = [local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)]
+    return int(both[0] // _MICROSECOND), both[0] != both[1]
 
 
 def offset_name(offset: int) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "SHARED",
     "as_bool",
     "as_choice",
+    "as_content",
     "as_list",
     "as_moment",
     "as_names",
@@ -228,6 +229,14 @@ def optional(name: str, given: Mapping[str, Any], make: Callable[..., Made], *of
 def as_text(name: str, value: Any) -> str:
     """A text."""
     return str(value)
+
+
+def as_content(name: str, value: Any) -> str:
+    """The text of a file that the option names."""
+    try:
+        return read_text(str(value))
+    except (OSError, UnicodeDecodeError) as reason:
+        raise OptionError(f"option {name}: {str(value)!r} cannot be read ({reason_of(reason)})") from None
 
 
 def as_names(name: str, value: Any) -> dict[str, str]:

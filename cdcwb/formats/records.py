@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb import model
@@ -30,21 +29,21 @@ from cdcwb.formats.dissector import (
     Run,
     Wanted,
     detected_row,
+    file_row,
     problem_row,
+    scan_all,
 )
 from cdcwb.formats.files import Source, list_files, open_source
+from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.requests import select
 from cdcwb.formats.source import folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
 
 __all__ = [
-    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "FileEntry", "Framing", "Places", "Plan", "RecordFormat", "Scan",
-    "Segments", "Split", "SplitReader", "Stream", "UnparsedReason", "cut_gaps",
+    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "Bools", "Bytes", "FileEntry", "Framing", "Ints", "Places",
+    "Plan", "RecordFormat", "Scan", "Segments", "Split", "SplitReader", "Stream", "UnparsedReason", "cut_gaps",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 Places = tuple[Ints, Ints, Ints]
 """File index, offset and length of some segments, one array each."""
@@ -237,16 +236,31 @@ class Framing(NamedTuple):
 
 
 @dataclass(slots=True)
+class Cut:
+    """A run of the stream that the first pass scans. ``closes``: see :class:`Split`; ``begin``: the start of its first
+    segment, None if unknown."""
+
+    start: int
+    stop: int
+    closes: list[int] = field(default_factory=list)
+    begin: int | None = None
+
+
+@dataclass(slots=True)
 class Scan:
-    """The result of the first pass over a split. ``start`` and ``end``: the start of its first and the end of its last
+    """The result of the first pass over a split. ``begin`` and ``end``: the start of its first and the end of its last
     segment. ``found`` is what the format finds. ``first_malformed``: place in the stream, file index, offset and
     reason."""
 
-    start: int
+    begin: int
     end: int
     records: int = 0
     found: Any = None
     first_malformed: tuple[int, int, int, str] | None = None
+
+    def nothing(self, begin: int) -> Scan:
+        """See :class:`cdcwb.formats.dissector.Scanned`."""
+        return Scan(begin, begin, found=type(self.found)())
 
 
 @dataclass(slots=True)
@@ -352,7 +366,7 @@ class RecordFormat(Format):
         with Stream(files) as stream:
             framing = self.detect(stream, options)
         cuts = _cut(files, framing, options.split_size)
-        scans = self._scan_all(files, framing, options, cuts, run)
+        scans = scan_all(cuts, partial(self.scan_split, files, framing, options), run)
         malformed = [scan.first_malformed for scan in scans if scan.first_malformed is not None]
         if options.mode == "FAILFAST" and malformed:
             _, index, offset, reason = min(malformed)
@@ -364,41 +378,19 @@ class RecordFormat(Format):
             "records": sum(scan.records for scan in scans),
         }
         states = self.finish(plan, scans, options)
-        for (_, stop, closes), scan, state in zip(cuts, scans, states, strict=True):
-            plan.splits.append(Split(scan.start, stop, closes, state))
+        for cut, scan, state in zip(cuts, scans, states, strict=True):
+            plan.splits.append(Split(scan.begin, cut.stop, cut.closes, state))
         return plan
 
-    def _scan_all(
-        self, files: list[FileEntry], framing: Framing, options: Any, cuts: list[tuple[int, int, list[int]]], run: Run
-    ) -> list[Scan]:
-        """Scans all splits in parallel, and again those that did not begin at the end of the preceding split."""
-        tasks = [(start, stop, at == 0) for at, (start, stop, _) in enumerate(cuts)]
-        scan = partial(self.scan_split, files, framing, options)
-        scans: list[Scan] = run(scan, tasks)
-        while True:
-            again: list[int] = []
-            expected = 0
-            for at, (start, stop, _) in enumerate(cuts):
-                begin = max(start, expected)
-                if begin >= stop:
-                    scans[at] = Scan(begin, begin, found=self.scan_type())
-                elif scans[at].start != begin:
-                    again.append(at)
-                    tasks[at] = (begin, stop, True)
-                expected = max(begin, scans[at].end)
-            if not again:
-                return scans
-            for at, rescan in zip(again, run(scan, [tasks[at] for at in again]), strict=True):
-                scans[at] = rescan
-
-    def scan_split(self, files: list[FileEntry], framing: Framing, options: Any, task: tuple[int, int, bool]) -> Scan:
-        """Scans ``[start, stop)`` of the stream; unless a record begins at the start, from the first offset at which
-        one seems to begin."""
-        start, stop, is_exact = task
+    def scan_split(self, files: list[FileEntry], framing: Framing, options: Any, cut: Cut) -> Scan:
+        """Scans a cut of the stream, from its ``begin``, or else from the first offset at which a record seems to
+        begin."""
         with Stream(files) as stream:
-            first = start if is_exact else self.find_start(stream, framing, start, stop)
+            first = cut.begin
+            if first is None:
+                first = self.find_start(stream, framing, cut.start, cut.stop)
             scan = Scan(first, first, found=self.scan_type())
-            for segments in self.scanned(stream, framing, first, stop):
+            for segments in self.scanned(stream, framing, first, cut.stop):
                 if len(segments.start) == 0:
                     continue
                 scan.end = segments.base + int(segments.end[-1])
@@ -414,11 +406,7 @@ class RecordFormat(Format):
 
     def files(self, plan: Plan) -> list[dict[str, Any]]:
         """See :meth:`cdcwb.formats.dissector.Format.files`."""
-        names = ("size", "shape", "compression", "problem")
-        return [
-            {"file": entry.path, "file_index": index, **{name: getattr(entry, name) for name in names}}
-            for index, entry in enumerate(plan.files)
-        ]
+        return [file_row(index, entry, entry.shape, entry.compression) for index, entry in enumerate(plan.files)]
 
     def begins(self, plan: Plan) -> Iterator[int]:
         """See :meth:`cdcwb.formats.dissector.Format.begins`."""
@@ -492,14 +480,14 @@ class RecordFormat(Format):
         ``near``, from which settings are detected."""
         with Stream(files) as stream:
             framing, length = self.detect(stream, options), stream.length
-        tasks = [(0, min(HEAD, length), True)]
+        cuts = [Cut(0, min(HEAD, length), begin=0)]
         if not framing.one_task and near >= HEAD:
-            tasks.append((max(HEAD, near - HEAD), near + 1, False))
+            cuts.append(Cut(max(HEAD, near - HEAD), near + 1))
         plan = Plan(files, framing, detected=[*framing.detected])
-        scans = [self.scan_split(files, framing, options, task) for task in tasks]
+        scans = [self.scan_split(files, framing, options, cut) for cut in cuts]
         states = self.finish(plan, scans, options)
-        parts = zip(tasks, scans, states, strict=True)
-        plan.splits = [Split(scan.start, stop, state=state) for (_, stop, _), scan, state in parts]
+        parts = zip(cuts, scans, states, strict=True)
+        plan.splits = [Split(scan.begin, cut.stop, state=state) for cut, scan, state in parts]
         return plan
 
     def _segment_at(self, stream: Stream, framing: Framing, place: int) -> tuple[Segments, int]:
@@ -539,13 +527,12 @@ def _shape_row(files: list[FileEntry], shape: str) -> dict[str, Any]:
     return detected_row("shape", ", ".join(shapes), evidence, shape != "auto")
 
 
-def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> list[tuple[int, int, list[int]]]:
-    """Runs of the stream, with the text files whose notes belong to each. Only uncompressed binary files are split;
-    consecutive small files are one run."""
+def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> list[Cut]:
+    """Runs of the stream. Only uncompressed binary files are split; consecutive small files are one run."""
     if framing.one_task:
         texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
-        return [(0, sum(entry.length for entry in files), texts)]
-    cuts: list[tuple[int, int, list[int]]] = []
+        return [Cut(0, sum(entry.length for entry in files), texts, 0)]
+    cuts: list[Cut] = []
     together = min(_TOGETHER, split_size or _TOGETHER) if len(files) > _MANY_FILES else 0
     first = 0
     for index, entry in enumerate(files):
@@ -553,12 +540,15 @@ def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> li
         if entry.shape == "binary" and entry.compression is None:
             least, most = _SPLIT_SIZES
             size = split_size or min(most, max(least, entry.length // 4))
-        if cuts and first + entry.length - cuts[-1][0] <= together:
-            cuts[-1] = (cuts[-1][0], first + entry.length, cuts[-1][2] + closes)
+        if cuts and first + entry.length - cuts[-1].start <= together:
+            cuts[-1].stop = first + entry.length
+            cuts[-1].closes += closes
         else:
             for start in range(0, max(entry.length, len(closes)), size):
-                cuts.append((first + start, first + min(start + size, entry.length), closes))
+                cuts.append(Cut(first + start, first + min(start + size, entry.length), [*closes]))
         first += entry.length
+    if cuts:
+        cuts[0].begin = 0
     return cuts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Final, TypeVar
 
 import numpy as np
@@ -161,7 +161,6 @@ def _severities() -> tuple[pa.Array, pa.Array]:
 
 def selected(batch: pa.RecordBatch, wanted: Wanted) -> pa.Array | None:
     """A mask of the requested events; None: all."""
-    keep: pa.Array | None = None
     conditions = []
     if wanted.drop_malformed:
         conditions.append(pc.not_equal(batch.column("kind"), str(Kind.MALFORMED)))
@@ -177,9 +176,7 @@ def selected(batch: pa.RecordBatch, wanted: Wanted) -> pa.Array | None:
         table = batch.column("table_name")
         full = pc.binary_join_element_wise(batch.column("schema_name"), table, ".")
         conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
-    for condition in conditions:
-        keep = condition if keep is None else pc.and_(keep, condition)
-    return keep
+    return reduce(pc.and_, conditions) if conditions else None
 
 
 def select(batch: pa.RecordBatch, wanted: Wanted) -> Iterator[pa.RecordBatch]:

@@ -33,10 +33,10 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, ChangedFileError
+from cdcwb.formats.kernels import Bytes, Ints
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -105,9 +105,6 @@ _AZURE_CREDENTIALS: Final = {"account_key": "AZURE_STORAGE_KEY", "sas_token": "A
 _REQUEST: Final = 8 << 20  # bytes that are asked for at most at once
 _KEPT: Final = 64 << 20  # bytes of files that nobody reads now
 _MOST_OPEN: Final = 64  # such files
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 
 class Info(NamedTuple):

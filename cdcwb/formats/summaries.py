@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +18,7 @@ from cdcwb.formats.arrays import as_array, labels, lookup
 from cdcwb.formats.dissector import CHANGES, Read, Wanted
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
+from cdcwb.formats.kernels import Bools
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import having
 from cdcwb.model import Completeness, Kind, Outcome, Problem
@@ -39,8 +39,6 @@ __all__ = [
     "summarised",
 ]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 PARTS: Final = pa.schema(
     [

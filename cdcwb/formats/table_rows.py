@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,6 +40,7 @@ from cdcwb.formats.containers.rows import (
     plain,
     rows_of_batch,
     stem_of,
+    woven,
 )
 from cdcwb.formats.containers.table_probe import conclusions, detected_rows, or_dump, probe_file
 from cdcwb.formats.containers.tables import cut_record, find_part, numbered_parts, read_parts
@@ -59,11 +59,14 @@ from cdcwb.formats.dissector import (
     TextPart,
     Wanted,
     detected_row,
+    file_row,
     problem_row,
+    scan_all,
     with_parts,
 )  # fmt: skip
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import Halved
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
@@ -75,7 +78,6 @@ from cdcwb.formats.table_splits import (
     fail_fast,
     read_range,
     row_kinds,
-    scan_all,
     splits_of,
 )
 from cdcwb.formats.text_values import cast, parsed
@@ -98,8 +100,6 @@ __all__ = [
     "problem_of",
 ]
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 _BATCH: Final = 8192  # rows of a table that are a part
 _FILES: Final = 8  # that are looked at to recognise a capture
@@ -536,18 +536,8 @@ class TableRows(RowFormat):
     def files(self, plan: Any) -> list[dict[str, Any]]:
         """The data files of a capture: file, file_index, size (bytes, decompressed), shape (csv, sql, json, parquet,
         excel or rows), compression, problem; and ``rows``."""
-        return [
-            {
-                "file": entry.path,
-                "file_index": index,
-                "size": entry.size,
-                "shape": entry.probe.kind,
-                "compression": entry.probe.compression,
-                "problem": entry.problem,
-                "rows": entry.rows,
-            }
-            for index, entry in enumerate(plan.files)
-        ]
+        files = enumerate(plan.files)
+        return [file_row(at, one, one.probe.kind, one.probe.compression, rows=one.rows) for at, one in files]
 
     def parts(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[int, RowSegments]]:
         """The parts of a split with the index of their file; of the files that may have rows of requested tables."""
@@ -621,7 +611,7 @@ class TableRows(RowFormat):
                 gap_events(part, part.gaps, wanted, **self._common(entry, file, part, [gap.index for gap in part.gaps]))
             )
             order.append(np.array([gap.index for gap in part.gaps], np.int64))
-        return _woven(batches, order)
+        return woven(batches, order)
 
     def _common(self, entry: TableFile, file: int, part: RowSegments, indices: Any) -> dict[str, Any]:
         names = {"schema_name": entry.table.schema, "table_name": entry.table.table or None}
@@ -705,7 +695,7 @@ class TableRows(RowFormat):
             keep = pc.is_in(events["kind"], row_kinds())
             made.append(pa.RecordBatch.from_arrays(arrays, schema=schema).filter(keep))
             order.append(indices[as_array(keep)])
-        yield from _woven(made, order)
+        yield from woven(made, order)
 
     # --- one row ------------------------------------------------------------------------------------------------------
 
@@ -798,15 +788,6 @@ def parts_of_rows(
             yield part
 
 
-def _woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterator[pa.RecordBatch]:
-    """Events in the order of their segments, as one batch; none without events."""
-    if len(batches) == 1:
-        yield batches[0]
-    elif batches:
-        order = pa.array(np.argsort(np.concatenate(indices), kind="stable"))
-        yield from pa.Table.from_batches(batches).combine_chunks().take(order).combine_chunks().to_batches()
-
-
 def _sparse(values: Mapping[int, Any], kind: pa.DataType, count: int) -> pa.Array:
     """The values of some rows, null for the others."""
     index = np.full(count, -1, np.int64)
@@ -827,7 +808,7 @@ def cells_of(entry: TableFile, rows: Rows, record: bytes) -> list[Cell]:
     """The fields of a row; without bytes if the file is not text."""
     names = rows.names
     if not record:
-        return [Cell(name, 0, 0, 0, 0, rows.text(place)[0].as_py()) for place, name in enumerate(names)]
+        return [Cell(name, 0, 0, rows.text(place)[0].as_py()) for place, name in enumerate(names)]
     return cut_record(entry.probe, record, names)
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
+from cdcwb.formats.containers.parquet import group_starts
 from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, FileProbe, RowSegments
 from cdcwb.formats.containers.tables import csv_parts, read_parts
-from cdcwb.formats.dissector import Run
 from cdcwb.formats.files import open_source
 from cdcwb.formats.halves import Halved, overlaps
 from cdcwb.model import Kind, OffsetUnit
 
-__all__ = ["FileRange", "RowScan", "Split", "cut", "fail_fast", "read_range", "row_kinds", "scan_all", "splits_of"]
+__all__ = ["FileRange", "RowScan", "Split", "cut", "fail_fast", "read_range", "row_kinds", "splits_of"]
 
 
 @cache  # an array that is made by an import would import pandas with it
@@ -91,7 +91,7 @@ class RowScan:
     evidence: Any = None
 
     def nothing(self, begin: int) -> Self:
-        """The same for a range in which no record begins: that at ``begin`` is the next range's."""
+        """See :class:`cdcwb.formats.dissector.Scanned`."""
         return type(self)(begin, begin, size=self.size, problem=self.problem)
 
     def take_gaps(self, part: RowSegments) -> None:
@@ -138,9 +138,6 @@ class Split:
     before: int = 0
 
 
-F = TypeVar("F", bound=RowScan)
-
-
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +155,7 @@ def cut(files: Sequence[_Planned], split_size: int) -> list[FileRange]:
 
 def _cuts(file: FileProbe, split_size: int) -> list[tuple[int, int]]:
     if file.kind == PARQUET:
-        return _row_group_cuts(file.groups, split_size)
+        return list(pairwise([*group_starts(file.groups, split_size), len(file.groups)]))
     if file.kind == EXCEL:
         return [(0, FILE_END)]
     can_cut = file.compression is None and (file.kind == CSV or file.settings.get("kind") == "lines")
@@ -167,43 +164,7 @@ def _cuts(file: FileProbe, split_size: int) -> list[tuple[int, int]]:
     return [(start, min(start + split_size, file.size)) for start in range(0, file.size, split_size)]
 
 
-def _row_group_cuts(groups: Sequence[tuple[int, int]], split_size: int) -> list[tuple[int, int]]:
-    starts: list[int] = []
-    size = split_size
-    for at, (_, packed) in enumerate(groups):
-        if size >= split_size:
-            starts.append(at)
-            size = 0
-        size += packed
-    return list(pairwise([*starts, len(groups)]))
-
-
 # --- the first pass ---------------------------------------------------------------------------------------------------
-
-
-def scan_all(ranges: list[FileRange], scan: Callable[[FileRange], F], run: Run) -> list[F]:
-    """Scans all ranges in parallel, and again those whose first record was looked for and is not at the end of the
-    preceding range; it sets their ``begin``. The records of all ranges are then those of one pass over each
-    file."""
-    scans: list[F] = run(scan, ranges)
-    while True:
-        again: list[int] = []
-        expected = 0
-        for at, one in enumerate(ranges):
-            if one.file.kind != CSV:
-                continue
-            expected = 0 if one.start == 0 else expected
-            begin = max(one.start, expected)
-            if one.start and begin >= one.stop:
-                scans[at] = scans[at].nothing(begin)
-            elif one.start and scans[at].begin != begin:
-                again.append(at)
-                ranges[at] = replace(one, begin=begin)
-            expected = max(begin, scans[at].end)
-        if not again:
-            return scans
-        for at, found in zip(again, run(scan, [ranges[at] for at in again]), strict=True):
-            scans[at] = found
 
 
 def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset()) -> Iterator[RowSegments]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +26,7 @@ from cdcwb.formats.arrays import as_array, labels, lookup
 from cdcwb.formats.changes import Became, assembled, spliced, with_columns
 from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat
 from cdcwb.formats.requests import having, select, with_problems, without
 from cdcwb.formats.summaries import PARTS, is_first, parts_of
@@ -35,8 +35,6 @@ from cdcwb.model import Kind, Operation, Outcome, Problem
 
 __all__ = ["TrailFormat", "outcomes", "read_trail_changes", "read_trail_checked", "read_trail_transactions"]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _OF_PARTS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "commit_position", "transaction_id"),
@@ -150,17 +148,14 @@ class _Window:
         return pa.array(found[self.of], mask=found[self.of] < 0)
 
     def _became(self) -> Became:
-        events, operation = self.events, self.events["operation"].take(pa.array(self.change))
-        loaded = pc.fill_null(pc.equal(operation, str(Operation.REFRESH)), True)
-        outcome = pc.if_else(loaded, pa.scalar(None, pa.string()), str(Outcome.COMMITTED))
+        events = self.events
         rolls_back = self._last(pa.array(_are(events["kind"], Kind.ROLLBACK)))
         is_last = pc.and_(pc.fill_null(events["last_in_transaction"], False), events["changed_at"].is_valid())
-        return Became(
-            pc.if_else(rolls_back.is_valid(), str(Outcome.ROLLED_BACK), outcome),
-            events["commit_position"].take(self._last(events["commit_position"].is_valid())),
-            events["changed_at"].take(self._last(is_last)),
-            pa.nulls(len(self.change), pa.string()),
-        )
+        times = events["changed_at"].take(self._last(is_last))
+        became = Became.delivered(events["operation"].take(pa.array(self.change)), times)
+        outcome = pc.if_else(rolls_back.is_valid(), str(Outcome.ROLLED_BACK), became.outcome)
+        position = events["commit_position"].take(self._last(events["commit_position"].is_valid()))
+        return replace(became, outcome=outcome, commit_position=position)
 
     def _with_fragments(self, changes: pa.RecordBatch, done: Ints) -> pa.RecordBatch:
         """Changes with the fragments that continue their events among their source events."""

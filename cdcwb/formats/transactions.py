@@ -25,6 +25,7 @@ from cdcwb.formats.changes import Became, Halves, assembled, joined, spliced
 from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.halves import locations
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat, Split
 from cdcwb.formats.requests import with_problems
 from cdcwb.formats.summaries import counted_parts
@@ -36,8 +37,6 @@ __all__ = [
     "assign", "borders", "codes_of", "read_changes", "read_checked", "read_transactions", "run_starts",
 ]  # fmt: skip
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Key = Any
 """The id of a transaction: a number or a text."""
 Table = Hashable

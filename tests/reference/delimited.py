@@ -25,7 +25,6 @@ def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> 
             content = record[at:behind]
         size = len(dialect.delimiter) if record.startswith(dialect.delimiter, behind) else 0
         stop = behind + size if size else behind + _line_end(record, behind, dialect)
-        inner, end = (start + 1, behind - 1) if quoted else (start, behind)
         text: str | None
         garbled = False
         if not quoted and content == dialect.null:
@@ -35,7 +34,7 @@ def cut(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> 
                 text = content.decode(charset)
             except UnicodeDecodeError:
                 text, garbled = content.hex(), True
-        cells.append(Cell(name, start, inner, end, stop, text, garbled))
+        cells.append(Cell(name, start, stop, text, garbled))
         if size:
             at = stop
             continue

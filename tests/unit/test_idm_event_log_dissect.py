@@ -26,7 +26,7 @@ def cut(values: list[str | None], names: tuple[str | None, ...] = COLUMNS) -> tu
         data = ('"' + text.replace('"', '""') + '"' if set(text) & set(',"\r\n') or text == "" else text).encode()
         data = b"" if value is None else data
         at = len(record)
-        cells.append(Cell(name or "extra", at, at, at + len(data), at + len(data) + 1, value))
+        cells.append(Cell(name or "extra", at, at + len(data) + 1, value))
         record += data + b","
     return record[:-1] + b"\n", cells
 
@@ -154,7 +154,7 @@ def test_a_broken_rule_stands_at_its_column_and_at_the_row() -> None:
 
 def test_a_row_without_bytes_has_the_same_meanings() -> None:
     there = tree([*VALUES])
-    cells = [Cell(name, 0, 0, 0, 0, value) for name, value in zip(COLUMNS, VALUES, strict=True)]
+    cells = [Cell(name, 0, 0, value) for name, value in zip(COLUMNS, VALUES, strict=True)]
     found = of_cells(b"", cells)
     whole(found, b"")
     assert [one.meaning for one in found.children] == [one.meaning for one in there.children if not one.quiet]

@@ -23,8 +23,9 @@ from cdcwb.formats.containers.delimited import DEFAULT, Dialect
 from cdcwb.formats.containers.rows import FileProbe, TableName, rows_of_batch, text_rows
 from cdcwb.formats.containers.table_probe import probe_file
 from cdcwb.formats.containers.tables import find_part, read_parts
+from cdcwb.formats.dissector import scan_all
 from cdcwb.formats.table_rows import TableFile
-from cdcwb.formats.table_splits import FileRange, RowScan, cut, read_range, scan_all
+from cdcwb.formats.table_splits import FileRange, RowScan, cut, read_range
 from cdcwb.model import Kind, OffsetUnit
 
 Row = tuple[str | None, ...]
@@ -351,7 +352,7 @@ def test_lines_of_json_are_cut_and_arrays_are_not(tmp_path: Path) -> None:
         (" record_id | table_key \n-----------+-----------\n         1 | id=1\n(1 row)\n", r"\copy (SELECT"),
         ("-[ RECORD 1 ]---\nrecord_id | 1\n", r"\copy (SELECT"),
         ("+----+------+\n| id | name |\n+----+------+\n|  1 | a    |\n+----+------+\n", "mysql --batch"),
-        ("| id | name |\n|---:|:-----|\n| 1 | a |\n", "in Markdown"),
+        ("| id | name |\n|---:|:-----|\n| 1 | a |\n", "write CSV"),
         ("\n ID NAME\n--- ------\n  1 a\n", "SET MARKUP CSV ON"),
     ],
 )

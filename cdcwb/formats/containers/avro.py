@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Bytes, Ints, content_of
+from cdcwb.formats.arrays import content_of
 from cdcwb.formats.containers.avro_schema import (
     JUMP,
     NESTED,
@@ -38,16 +37,12 @@ from cdcwb.formats.containers.avro_schema import (
     restricted,
 )  # fmt: skip
 from cdcwb.formats.containers.avro_values import bitmap, finding_of, leaf_array, nested_text
-from cdcwb.formats.kernels import kernel, read_only
+from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, Spans, kernel, read_only
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
 __all__ = ["AvroValues", "Decoder", "Trouble", "WalkedValues", "number_at", "record_ends"]
 
-Int: TypeAlias = Any
-"""A whole number: of Python in an interpreted kernel, of 64 bits in a compiled one."""
-
-Spans = npt.NDArray[np.int32]
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
 

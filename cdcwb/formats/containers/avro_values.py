@@ -20,19 +20,18 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from cdcwb.formats.arrays import SMALL, Bools, Bytes, Ints, content_of, hex_text, packed, small_numbers
+from cdcwb.formats.arrays import SMALL, content_of, hex_text, packed, small_numbers
 from cdcwb.formats.containers.avro_schema import SPANNED, Node
+from cdcwb.formats.kernels import Bools, Bytes, Ints, Spans
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
 __all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "nested_text", "to_text"]
 
-Spans = npt.NDArray[np.int32]
 
 # --- errors -----------------------------------------------------------------------------------------------------------
 

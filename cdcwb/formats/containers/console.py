@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -31,9 +31,7 @@ from cdcwb.formats.containers.messages import (
     MALFORMED,
     MESSAGE,
     NOTE,
-    Bytes,
     Chunk,
-    Ints,
     ParsedSegment,
     Segment,
     damage,
@@ -43,9 +41,10 @@ from cdcwb.formats.containers.messages import (
     time_text,
 )
 from cdcwb.formats.files import Source
+from cdcwb.formats.kernels import Bytes, Ints
 
 __all__ = [
-    "BOM", "NAMED", "NO_HEADERS", "NULL", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
+    "BOM", "NAMED", "NO_HEADERS", "NULL", "PLAIN", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
     "is_note", "newlines", "parse", "properties", "read_lines", "remark", "unescaped",
 ]  # fmt: skip
 
@@ -143,27 +142,13 @@ class Layout:
     marks: tuple[bytes, ...] = ()
 
     def to_settings(self) -> dict[str, str]:
-        """As texts, under the names of the options that override them, if there are such."""
-        settings = {"encoding": self.encoding}
-        if self.records:
-            settings["records"] = "true"
-        if self.fields:
-            settings["fields"] = ",".join(self.fields)
-            settings["separator"] = escaped(self.separator)
-        if self.marks:
-            settings["marks"] = ",".join(mark.hex() for mark in self.marks)
-        return settings
+        """As texts, under the names of the options that override them."""
+        separator = {"separator": escaped(self.separator)} if self.fields else {}
+        return {"encoding": self.encoding, **separator}
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, str]) -> Layout:
-        """The layout that :meth:`to_settings` gave."""
-        return cls(
-            tuple(filter(None, settings.get("fields", "").split(","))),
-            unescaped("separator", settings.get("separator", r"\t")),
-            settings["encoding"] if settings.get("encoding") in envelopes.DECODERS else "text",
-            settings.get("records") == "true",
-            tuple(bytes.fromhex(mark) for mark in settings.get("marks", "").split(",") if mark),
-        )
+
+PLAIN: Final = Layout()
+"""A value in each line."""
 
 
 def escaped(data: bytes) -> str:

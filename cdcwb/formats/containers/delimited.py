@@ -12,14 +12,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.kernels import compiled_for, kernel
+from cdcwb.formats.kernels import Bytes, Ints, Spans, compiled_for, kernel
+from cdcwb.formats.source import Source
 from cdcwb.words import plural
 
 __all__ = [
@@ -33,7 +34,6 @@ __all__ = [
     "TOKENS",
     "TRUNCATED",
     "Bytes",
-    "Bytewise",
     "DelimitedRecords",
     "Dialect",
     "as_bytes",
@@ -47,9 +47,6 @@ __all__ = [
     "tokens_of",
 ]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Spans = npt.NDArray[np.int32]
 
 RECORD: Final = 0
 FILLER: Final = 1
@@ -74,7 +71,6 @@ _LONGEST_IN_HEAD: Final = 1 << 16
 # status of a record from the kernel
 _WHOLE: Final = 0
 _OPEN: Final = 1
-_FOLLOWED: Final = 2
 _LONG: Final = 3
 
 
@@ -187,16 +183,6 @@ def _shown(data: bytes) -> str:
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
-
-
-class Bytewise(Protocol):
-    """The length and the bytes of a source, for framing."""
-
-    length: int
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +397,7 @@ def _framed(
 
 
 def records(
-    source: Bytewise, start: int, stop: int, dialect: Dialect, width: int, room: int = CHUNK
+    source: Source, start: int, stop: int, dialect: Dialect, width: int, room: int = CHUNK
 ) -> Iterator[DelimitedRecords]:
     """The segments that begin in ``[start, stop)``, at most ``room`` at a time; one must begin at ``start``. ``width``
     is the number of fields of a record."""
@@ -483,7 +469,7 @@ def first_record(buffer: Bytes, dialect: Dialect, is_end: bool) -> DelimitedReco
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> int:
+def likely_start(source: Source, place: int, dialect: Dialect, width: int) -> int:
     """The most likely start of the first record of ``width`` fields at or after ``place``, from the bytes after
     ``place``; the file's length if they do not show one. Both cases are tried, ``place`` outside and inside of quotes;
     the one with more records and less damage is chosen."""
@@ -499,7 +485,7 @@ def likely_start(source: Bytewise, place: int, dialect: Dialect, width: int) -> 
     )
 
 
-def _records_less_damage(source: Bytewise, start: int, stop: int, dialect: Dialect, width: int) -> int:
+def _records_less_damage(source: Source, start: int, stop: int, dialect: Dialect, width: int) -> int:
     """The number of records that begin in ``[start, stop)``, minus the damaged segments."""
     counts = np.zeros(TRUNCATED + 1, dtype=np.int64)
     for found in records(source, start, stop, dialect, width):

@@ -14,7 +14,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.containers import console, envelopes
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
 from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
-from cdcwb.formats.containers.console import NAMED, NULL, Layout, escaped, is_document, properties, remark
+from cdcwb.formats.containers.console import NAMED, NULL, PLAIN, Layout, escaped, is_document, properties, remark
 from cdcwb.formats.containers.documents import documents_in, margin_of
 from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_record
 from cdcwb.formats.containers.kafka_rows import ParquetRows, kafka_columns
@@ -146,9 +146,9 @@ def _parquet(source: Source, split_size: int) -> Container:
 def _bytes(source: Source, head: bytes, options: Options) -> Container:
     kind = options.container
     if kind == "message":
-        return _made(source, "message", {}, "the file is one message")
+        return _made(source, "message", "the file is one message")
     if not source.length and kind is None:
-        return _made(source, "lines", Layout().to_settings(), "the file is empty")
+        return _made(source, "lines", "the file is empty")
     if kind is None and is_binary(head) and _BINARY_BYTE.search(head[:64]):
         return _binary(source, head)
     if kind != "lines" and _LISTS.match(head.lstrip(b" \t\r\n[")) and (listed := _listed(source, options)) is not None:
@@ -178,8 +178,12 @@ def _in_avro_json(source: Source, found: Container, options: Options) -> Contain
     return replace(found, settings=settings, evidence=evidence)
 
 
-def _made(source: Source, kind: str, settings: dict[str, str], evidence: str, problem: str | None = None) -> Container:
-    return Container(source.path, kind, "byte", source.size, settings=settings, evidence=evidence, problem=problem)
+def _made(
+    source: Source, kind: str, evidence: str, layout: Layout = PLAIN, problem: str | None = None, level: int = 0
+) -> Container:
+    settings = {} if kind == "message" else layout.to_settings()
+    found = Container(source.path, kind, "byte", source.size, problem=problem, layout=layout, level=level)
+    return replace(found, settings=settings, evidence=evidence)
 
 
 def _binary(source: Source, head: bytes) -> Container:
@@ -187,7 +191,7 @@ def _binary(source: Source, head: bytes) -> Container:
     start = BINARY if head.startswith(BINARY) else head[:_ID]
     problem = _RAW if b"\n" + start in source.read(0, _SAMPLE).tobytes() else None
     what = "atMSG" if start == BINARY else f"a zero byte and the schema id {int.from_bytes(start[1:], 'big')}"
-    return _made(source, "message", {}, f"the file begins with {what}", problem)
+    return _made(source, "message", f"the file begins with {what}", problem=problem)
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -208,16 +212,16 @@ def _documents(source: Source, options: Options) -> Container | None:
         is_alone = len(text) == source.length and text.removeprefix(console.BOM).strip() == b"".join(texts[:1])
         if not notes and (is_alone or not places) and not any(map(is_record, texts)):
             what = "the file is one JSON document" if places else "the file begins with a JSON document without an end"
-            return _made(source, "message", {}, what)
+            return _made(source, "message", what)
     fronts = [text[:begin] for begin, _ in places[:_LINES]]
     fronts = [one[max(one.rfind(b"\n"), one.rfind(b"}")) + 1 :].removeprefix(console.BOM) for one in fronts]
     leads = [one for one in fronts if not _NOTHING.match(one)]
     detected = detect_layout([lead + b"{}" for lead in leads] if 2 * len(leads) > len(fronts) else texts, options)
     over = sum(b"\n" in one for one in texts)
     evidence = f"{plural(len(places), 'JSON document')} at the beginning, {over or 'none'} of them over several lines"
-    if detected.layout != Layout():
+    if detected.layout != PLAIN:
         evidence += f"; {detected.evidence}"
-    return _made(source, "documents", detected.layout.to_settings(), evidence)
+    return _made(source, "documents", evidence, detected.layout)
 
 
 def _listed(source: Source, options: Options) -> Container | None:
@@ -229,8 +233,7 @@ def _listed(source: Source, options: Options) -> Container | None:
         if texts and all(map(is_record, texts)):
             detected = detect_layout(texts, options)
             evidence = f"{plural(len(texts), 'message')} at the beginning in lists of messages; {detected.evidence}"
-            settings = {**detected.layout.to_settings(), "level": str(level)}
-            return _made(source, "documents", settings, evidence)
+            return _made(source, "documents", evidence, detected.layout, level=level)
     return None
 
 
@@ -241,14 +244,14 @@ def _lines(source: Source, head: bytes, options: Options) -> tuple[Container, fl
     """A file of messages in lines, and the share of its lines that are complete messages."""
     texts = _sample(source)
     layout, evidence, share = detect_layout(texts, options)
-    key_lines = _key_lines(texts) if layout == Layout() and options.separator in (None, b"\n") else None
+    key_lines = _key_lines(texts) if layout == PLAIN and options.separator in (None, b"\n") else None
     if key_lines is not None:
         end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
         layout, share = Layout(("key",), end, marks=(key_lines, *_REMARKS)), 1.0
         evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
     is_lost = any(b"\xef\xbf\xbd" in text and any(sign in text for sign in _BINARY_SIGNS) for text in texts)
     is_raw = _BINARY_BYTE.search(head) and NAMED.match(head)
-    return _made(source, "lines", layout.to_settings(), evidence, _LOST if is_lost else _RAW if is_raw else None), share
+    return _made(source, "lines", evidence, layout, _LOST if is_lost else _RAW if is_raw else None), share
 
 
 def _key_lines(texts: Sequence[bytes]) -> bytes | None:
@@ -256,10 +259,10 @@ def _key_lines(texts: Sequence[bytes]) -> bytes | None:
     fields of its key somewhere."""
     texts = [text for text in texts if text.lstrip()[:1] == b"{" or (text.strip() and not remark(text.strip()))]
     pairs = list(zip(texts[: 2 * _PAIRS : 2], texts[1 : 2 * _PAIRS : 2], strict=False))
-    values = [value for _, value in pairs]
-    common = _common([key for key, _ in pairs])
-    ends = (found.end() for found in re.finditer(rb'":', common))
-    prefix = next((common[:end] for end in ends if not any(one.startswith(common[:end]) for one in values)), None)
+    keys, values = zip(*pairs, strict=True) if pairs else ((b"",), ())
+    begins = (keys[0][: found.end()] for found in re.finditer(rb'":', keys[0]))
+    common = (one for one in begins if all(key.startswith(one) for key in keys))
+    prefix = next((one for one in common if not any(value.startswith(one) for value in values)), None)
     if prefix is None or all(one.strip() == NULL for one in values):
         return None
     return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
@@ -289,7 +292,7 @@ def _sample(source: Source) -> list[bytes]:
     share = source.length // _SHARE_OF_FILE
     for start in sorted({0, source.length // 2, max(source.length - _SAMPLE, 0)}):
         window = min(max(share, _LEAST_SAMPLE if start else _HEAD), _SAMPLE)
-        for chunk in console.read_lines(source, start, min(start + _SAMPLE, source.length), Layout(), window):
+        for chunk in console.read_lines(source, start, min(start + _SAMPLE, source.length), PLAIN, window):
             for begin, end, _ in chunk.segments[:_LINES]:
                 text = chunk.buffer[begin - chunk.base : end - chunk.base].tobytes()
                 texts.append(text.removesuffix(b"\n").removesuffix(b"\r").removeprefix(console.BOM))
@@ -410,10 +413,3 @@ def _shows(text: bytes, layout: Layout) -> bool:
     if not layout.records and text.lstrip()[:1] == b"{" and (is_document(text) or is_cut_off(text)):
         return not layout.fields
     return _is_complete(text, layout)
-
-
-def _common(texts: Sequence[bytes]) -> bytes:
-    """What all of the texts begin with."""
-    low, high = min(texts, default=b""), max(texts, default=b"")
-    same = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
-    return low[:same]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -27,20 +27,17 @@ from cdcwb.formats.containers.messages import (
     MALFORMED,
     MESSAGE,
     PIECE,
-    Bytes,
     Chunk,
-    Ints,
     ParsedSegment,
     Segment,
     damage,
     shown,
 )
 from cdcwb.formats.files import Source
-from cdcwb.formats.kernels import interpreted, kernel, read_only
+from cdcwb.formats.kernels import Bytes, Int, Ints, interpreted, kernel, read_only
 
 __all__ = ["documents_in", "margin_of", "read_documents"]
 
-Int: TypeAlias = Any
 
 _DEPTH: Final = 1000  # objects and arrays inside each other; deeper ones end the document
 _WINDOW: Final = 1 << 16

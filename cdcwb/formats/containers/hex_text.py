@@ -18,15 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bytes, Ints, kernel
 from cdcwb.formats.source import HeldBytes, Source
 
 __all__ = ["SHAPES", "TextSource", "read_text"]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 SHAPES: Final = ("hex", "xxd", "hexdump")
 """The shapes of a text."""

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats.arrays import EventBatch, packed
@@ -31,6 +30,8 @@ from cdcwb.formats.containers.messages import (
     fact_columns,
     time_text,
 )
+from cdcwb.formats.containers.parquet import first_line, group_starts, open_parquet, row_groups
+from cdcwb.formats.containers.rows import plain
 from cdcwb.formats.files import Source
 from cdcwb.formats.source import open_file
 from cdcwb.model import OffsetUnit
@@ -71,37 +72,31 @@ def from_arrow(batches: Batches, headers: Sequence[Any] | None = None) -> Messag
     ``offset`` is the column ``_row`` (the number of each row) if there is one, else counted from 0; ``length`` is 1;
     ``source`` is the value. Raises CaptureError if no column is called ``value`` or its type holds no bytes.
     """
-    table = _table(batches)
-    columns = kafka_columns(table.schema.names)
+    if not isinstance(batches, pa.Table):
+        batches = pa.Table.from_batches([batches] if isinstance(batches, pa.RecordBatch) else list(batches))
+    names, count = batches.schema.names, len(batches)
+    columns = kafka_columns(names)
     if not columns:
-        raise CaptureError(f"a column 'value' was expected, found {', '.join(table.schema.names) or 'no column'}")
-    _once(columns, table.schema.names)
-    count = len(table)
-    value = _bytes(_column(table, columns["value"]), "value")
-    key = _bytes(_column(table, columns["key"]), "key") if "key" in columns else pa.nulls(count, pa.binary())
+        raise CaptureError(f"a column 'value' was expected, found {', '.join(names) or 'no column'}")
+    _once(columns, names)
+    found = {column: plain(batches.column(name)) for column, name in columns.items()}
+    value = _bytes(found["value"], "value")
+    key = _bytes(found["key"], "key") if "key" in found else pa.nulls(count, pa.binary())
     facts: dict[str, pa.Array] = {name: pa.nulls(count, pa.string()) for name in FACTS}
-    for name in ("topic", "partition", "offset"):
-        if name in columns:
-            facts[name] = _texts(_column(table, columns[name]))
-    if "timestamp" in columns:
-        facts["timestamp"] = _times(_column(table, columns["timestamp"]))
-    if "timestampType" in columns:
-        coded = _texts(_column(table, columns["timestampType"])).dictionary_encode()
-        names = pa.array([TIME_TYPES.get(kind.lower(), kind) for kind in coded.dictionary.to_pylist()], pa.string())
-        facts["timestamp_type"] = names.take(coded.indices)
-    if "headers" in columns:
-        items = _column(table, columns["headers"]).to_pylist() if headers is None else headers
+    facts |= {name: _texts(found[name]) for name in ("topic", "partition", "offset") if name in found}
+    if "timestamp" in found:
+        facts["timestamp"] = _times(found["timestamp"])
+    if "timestampType" in found:
+        coded = _texts(found["timestampType"]).dictionary_encode()
+        kinds = pa.array([TIME_TYPES.get(kind.lower(), kind) for kind in coded.dictionary.to_pylist()], pa.string())
+        facts["timestamp_type"] = kinds.take(coded.indices)
+    if "headers" in found:
+        items = found["headers"].to_pylist() if headers is None else headers
         named = fact_columns([headers_of(one) if one else {} for one in items])
         facts.update({name: texts for name, texts in named.items() if name not in FACTS})
-    row = _column(table, _ROW).to_numpy(zero_copy_only=False) if _ROW in table.schema.names else np.arange(count)
+    row = batches.column(_ROW).to_numpy() if _ROW in names else np.arange(count)
     state = np.full(count, MESSAGE, dtype=np.uint8)
     return Messages(row.astype(np.int64), np.ones(count, dtype=np.int64), state, {}, value, key, value, facts)
-
-
-def _table(batches: Batches) -> pa.Table:
-    if isinstance(batches, pa.Table):
-        return batches
-    return pa.Table.from_batches([batches] if isinstance(batches, pa.RecordBatch) else list(batches))
 
 
 def _once(columns: Mapping[str, str], names: Sequence[str]) -> None:
@@ -111,33 +106,14 @@ def _once(columns: Mapping[str, str], names: Sequence[str]) -> None:
             raise CaptureError(f"expected one column {name!r}, found {count}; write the rows without the others")
 
 
-def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
 def _bytes(array: pa.Array, name: str) -> pa.BinaryArray:
-    kind = array.type
-    if pa.types.is_null(kind):
-        return pa.nulls(len(array), pa.binary())
-    if not (_is_binary(kind) or _is_text(kind)):
-        raise CaptureError(f"column {name!r}: bytes or text was expected, found {kind}")
-    return packed(array.cast(pa.binary()))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    is_sized = pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(pa.types.is_binary(kind) or is_sized or pa.types.is_binary_view(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    if not (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
+        raise CaptureError(f"column {name!r}: bytes or text was expected, found {array.type}")
+    return array.cast(pa.binary())
 
 
 def _texts(array: pa.Array) -> pa.StringArray:
-    if _is_binary(array.type) or pa.types.is_nested(array.type):
+    if pa.types.is_binary(array.type) or pa.types.is_nested(array.type):
         return pa.array([scalar(item) for item in array.to_pylist()], pa.string())
     return packed(pc.cast(array, pa.string()))
 
@@ -145,7 +121,7 @@ def _texts(array: pa.Array) -> pa.StringArray:
 def _times(array: pa.Array) -> pa.StringArray:
     """Instants as text: milliseconds with three digits, finer ones with six; -1 ms is unknown."""
     kind = array.type
-    if _is_text(kind) or _is_binary(kind):
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
         texts = _texts(array)
         if not pc.all(pc.match_substring_regex(texts, "^[0-9]{12,14}$")).as_py():
             return texts
@@ -191,51 +167,26 @@ order of their offsets."""
 _SOME: Final = 64  # rows read at a time
 
 
-def _file(source: Source) -> Any:
-    """The bytes of a file for the reader of Parquet, which asks for those that it needs."""
-    if source.compression is None:
-        return open_file(source.path)
-    return pa.BufferReader(pa.py_buffer(source.read(0, source.length)))
-
-
 class ParquetRows:
     """The rows of one file. Raises CaptureError for one whose footer is damaged or that has no column ``value``."""
 
     def __init__(self, source: Source) -> None:
-        try:
-            self.file = pq.ParquetFile(_file(source))
-            self.metadata = self.file.metadata
-            names = self.file.schema_arrow.names
-        except (pa.ArrowException, OSError, ValueError) as reason:
-            raise CaptureError(f"the Parquet file cannot be read ({_first_line(reason)})") from None
+        packed_file = source.compression is not None
+        self.file = open_parquet(
+            pa.BufferReader(source.read(0, source.length)) if packed_file else open_file(source.path)
+        )
+        self.groups, names = row_groups(self.file), self.file.schema_arrow.names
         self.columns = kafka_columns(names)
-        self.count = int(self.metadata.num_rows)
-        self.is_partition = PARTITION in (self.metadata.metadata or {})
+        self.count = int(self.file.metadata.num_rows)
+        self.is_partition = PARTITION in (self.file.metadata.metadata or {})
         if not self.columns:
             raise CaptureError(f"the Parquet file has no column 'value', only {', '.join(names) or 'none'}")
         _once(self.columns, names)
 
-    def groups(self) -> list[tuple[int, int]]:
-        """First row and packed bytes of every row group."""
-        found = []
-        row = 0
-        for at in range(self.metadata.num_row_groups):
-            group = self.metadata.row_group(at)
-            size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
-            found.append((row, int(size)))
-            row += group.num_rows
-        return found
-
     def parts(self, size: int) -> list[int]:
         """The rows at which parts of about ``size`` packed bytes begin, each with a row group."""
-        starts: list[int] = []
-        room = 0
-        for row, length in self.groups():
-            if room <= 0 and (not starts or row > starts[-1]):
-                starts.append(row)
-                room = size
-            room -= length
-        return starts or [0]
+        begins = np.cumsum([0, *(rows for rows, _ in self.groups)]).tolist()
+        return list(dict.fromkeys(begins[at] for at in group_starts(self.groups, size))) or [0]
 
     def row_of(self, offset: int) -> int | None:
         """The row of the message with this offset in its partition; None if there is none."""
@@ -245,10 +196,11 @@ class ParquetRows:
 
     def read(self, start: int, stop: int, batch: int) -> Iterator[Messages]:
         """The rows ``[start, stop)``; those of one partition have their offset in it as their place."""
-        for at, (row, _) in enumerate(self.groups()):
-            behind = row + self.metadata.row_group(at).num_rows
-            if start < behind and row < stop:
-                yield from self._group(at, row, max(start, row), min(stop, behind), batch)
+        row = 0
+        for at, (rows, _) in enumerate(self.groups):
+            if start < row + rows and row < stop:
+                yield from self._group(at, row, max(start, row), min(stop, row + rows), batch)
+            row += rows
 
     def _group(self, group: int, row: int, start: int, stop: int, batch: int) -> Iterator[Messages]:
         """The rows of a group."""
@@ -258,7 +210,7 @@ class ParquetRows:
             yield from_arrow(some)
             given += sum(map(len, some))
         for failure in failures:
-            sentence = f"row group {group} cannot be read from row {given} on ({_first_line(failure)})"
+            sentence = f"row group {group} cannot be read from row {given} on: {first_line(failure)}"
             for first in range(given, stop, batch):
                 yield malformed_rows(first, min(first + batch, stop), sentence)
 
@@ -284,10 +236,6 @@ class ParquetRows:
             if isinstance(reason, ChangedFileError):
                 raise
             failures.append(reason)
-
-
-def _first_line(reason: Exception) -> str:
-    return str(reason).partition("\n")[0]
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cdcwb.errors import CaptureError, ChangedFileError, OptionError
+from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.avro_file import AvroFile, read_avro
 from cdcwb.formats.containers.avro_json import AVRO_JSON, decoded
-from cdcwb.formats.containers.console import BOM, Layout, read_lines, unescaped
+from cdcwb.formats.containers.console import BOM, PLAIN, Layout, read_lines, unescaped
 from cdcwb.formats.containers.documents import read_documents
 from cdcwb.formats.containers.kafka_rows import ParquetRows, malformed_rows
 from cdcwb.formats.containers.messages import (
@@ -24,9 +24,8 @@ from cdcwb.formats.containers.messages import (
     batches_of,
     damage,
 )
-from cdcwb.formats.dissector import detected_row
+from cdcwb.formats.dissector import detected_row, file_row
 from cdcwb.formats.files import Source, open_source
-from cdcwb.formats.source import read_text
 from cdcwb.model import OffsetUnit
 
 __all__ = [
@@ -76,15 +75,8 @@ class Options:
             separator=None if separator == "auto" else unescaped("separator", separator),
             encoding=None if encoding == "auto" else encoding,
             split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
-            avro_schema=_schema_text(str(values["avro_schema"])) if "avro_schema" in values else None,
+            avro_schema=opt.optional("avro_schema", values, opt.as_content),
         )
-
-
-def _schema_text(path: str) -> str:
-    try:
-        return read_text(path)
-    except (OSError, UnicodeDecodeError) as reason:
-        raise OptionError(f"option avro_schema: {path!r} cannot be read ({opt.reason_of(reason)})") from None
 
 
 # --- containers -------------------------------------------------------------------------------------------------------
@@ -96,8 +88,9 @@ class Container:
 
     ``kind`` is one of :data:`KINDS`. ``unit`` is what places count: ``byte`` of the decompressed file, ``row``, or
     ``message`` of one partition of a topic. ``size``: bytes of the decompressed file; ``count``: its rows, None if the
-    unit is the byte. ``problem``: what is wrong with the file as such. ``settings`` is how it is read, ``evidence``
-    why, in a sentence. ``schema`` is the text of the Avro schema of the container itself.
+    unit is the byte. ``problem``: what is wrong with the file as such. ``layout``: how its
+    lines or documents are read; ``level``: the objects around each document. ``settings`` are what was detected, as
+    texts, and ``evidence`` is why, in a sentence. ``schema`` is the text of the Avro schema of the container itself.
     ``rows`` are the rows with which the parts of an Avro container or a Parquet file begin, ``starts`` the bytes where
     those of an Avro container do.
     """
@@ -109,6 +102,8 @@ class Container:
     count: int | None = None
     compression: str | None = None
     problem: str | None = None
+    layout: Layout = PLAIN
+    level: int = 0
     settings: dict[str, str] = field(default_factory=dict)
     evidence: str = ""
     schema: str | None = None
@@ -119,11 +114,6 @@ class Container:
     def extent(self) -> int:
         """Its size in the unit of its parts: bytes, or rows."""
         return self.size if self.count is None else self.count
-
-    @property
-    def layout(self) -> Layout:
-        """How its lines or documents are read."""
-        return Layout.from_settings(self.settings)
 
     def open(self) -> Source:
         """The bytes of the file."""
@@ -204,7 +194,7 @@ def chunks(container: Container, source: Source, start: int, stop: int) -> Itera
     if start > 0 or not source.length:
         return iter(())  # they are one part, which begins at 0
     if container.kind == "documents":
-        return read_documents(source, container.layout, int(container.settings.get("level", 0)))
+        return read_documents(source, container.layout, container.level)
     return _whole(source)
 
 
@@ -265,16 +255,8 @@ def file_rows(found: Sequence[Container]) -> list[dict[str, Any]]:
     """The files of a capture: file, file_index, size (bytes, decompressed), shape, compression, problem, rows (None if
     bytes count)."""
     return [
-        {
-            "file": one.path,
-            "file_index": index,
-            "size": one.size,
-            "shape": one.kind,
-            "compression": one.compression,
-            "problem": one.problem,
-            "rows": None if one.unit == OffsetUnit.BYTE else one.count,
-        }
-        for index, one in enumerate(found)
+        file_row(at, one, one.kind, one.compression, rows=None if one.unit == OffsetUnit.BYTE else one.count)
+        for at, one in enumerate(found)
     ]
 
 

@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import slices
+from cdcwb.formats.kernels import Bytes, Ints
 from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names, visible
 
@@ -24,10 +24,6 @@ __all__ = [
     "header_facts", "joined", "key_texts", "shown", "text_of", "time_text",
 ]  # fmt: skip
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-States = npt.NDArray[np.uint8]
 
 MESSAGE: Final = 0
 """A message; one without a value is a tombstone."""
@@ -83,7 +79,7 @@ class Messages:
 
     offset: Ints
     length: Ints
-    state: States
+    state: Bytes
     reasons: dict[int, str]
     value: pa.BinaryArray
     key: pa.BinaryArray

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import batch_of, hex_text, interleaved, packed, slices
-from cdcwb.formats.containers.delimited import (
-    Bytes,
-    DelimitedRecords,
-    Dialect,
-    Ints,
-    Spans,
-    first_record,
-    only_record,
-)
+from cdcwb.formats.arrays import batch_of, content_of, hex_text, interleaved, packed, slices
+from cdcwb.formats.containers.delimited import DelimitedRecords, Dialect, first_record, only_record
 from cdcwb.formats.dissector import EVERYTHING, Wanted
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bytes, Ints, Spans, kernel
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unique_names, unused_name
 
@@ -59,6 +51,7 @@ __all__ = [
     "stem_of",
     "text_rows",
     "texts_of",
+    "woven",
 ]
 
 CSV: Final = "csv"
@@ -461,7 +454,7 @@ def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, In
             return fields.cast(pa.string()), none
         except pa.ArrowInvalid:
             pass
-    elif _is_ascii(fields):
+    elif _is_text(content_of(fields)[0], charset):
         return fields.view(pa.string()), none
     texts: list[str | None] = []
     garbled = []
@@ -472,11 +465,6 @@ def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, In
             garbled.append(row)
             texts.append(one.hex())
     return pa.array(texts, pa.string()), np.array(garbled, dtype=np.int64)
-
-
-def _is_ascii(fields: pa.BinaryArray) -> bool:
-    data = fields.buffers()[2]
-    return data is None or not (np.frombuffer(data, np.uint8) >= 0x80).any()
 
 
 def first_texts(
@@ -499,6 +487,8 @@ def first_texts(
 _SMALL_TYPES: Final = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
     pa.null(): pa.string(),
     pa.float16(): pa.float32(),
 }
@@ -609,10 +599,16 @@ def text_rows(part: RowSegments, names: Sequence[str]) -> pa.RecordBatch | None:
         places = {name: place for place, name in enumerate(rows.names)}
         texts = (rows.text(places[name]) if name in places else pa.nulls(len(index), pa.string()) for name in names)
         batches.append(pa.RecordBatch.from_arrays([*texts], names=list(names)))
+    return next(woven(batches, [index for index, _ in part.rows]))
+
+
+def woven(batches: Sequence[pa.RecordBatch], indices: Sequence[Ints]) -> Iterator[pa.RecordBatch]:
+    """Rows in the order of their segments, as one batch; none without rows."""
     if len(batches) == 1:
-        return batches[0]
-    order = np.argsort(np.concatenate([index for index, _ in part.rows]), kind="stable")
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0].take(pa.array(order))
+        yield batches[0]
+    elif batches:
+        order = pa.array(np.argsort(np.concatenate(indices), kind="stable"))
+        yield from pa.Table.from_batches(batches).combine_chunks().take(order).combine_chunks().to_batches()
 
 
 def gap_events(part: RowSegments, gaps: Sequence[UnparsedSegment], wanted: Wanted, **given: Any) -> pa.RecordBatch:
@@ -655,9 +651,6 @@ def texts_of(column: pa.Array) -> pa.StringArray:
     from cdcwb.formats.containers.avro_values import to_text
 
     try:
-        if pa.types.is_timestamp(kind):
-            zoneless = column.cast(pa.timestamp(kind.unit)) if kind.tz else column
-            return pc.replace_substring(zoneless.cast(pa.string()), " ", "T", max_replacements=1)
         return to_text(column.cast(pa.date32()) if pa.types.is_date64(kind) else column)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
@@ -677,14 +670,11 @@ def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and the following delimiter or line end;
-    ``inner`` to ``end`` those of its content. ``text``: None for NULL; for undecodable bytes their hex
-    (``garbled``)."""
+    """One field of a row. ``start`` to ``stop`` are its bytes with quotes and the following delimiter or line end.
+    ``text``: None for NULL; for undecodable bytes their hex (``garbled``)."""
 
     name: str
     start: int
-    inner: int
-    end: int
     stop: int
     text: str | None
     garbled: bool = False
@@ -696,40 +686,26 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
     if found.reasons or not len(found):
         return []
     rows = DelimitedRows.of(found, tuple(names), dialect, charset)
-    starts, ends = rows.starts[0].tolist(), rows.ends[0].tolist()
-    cells = []
-    for place, (name, start, end) in enumerate(zip(names, starts, ends, strict=True)):
-        quoted = bool(dialect.quote) and end - start >= 2 and record[start : start + 1] == dialect.quote
-        stop = starts[place + 1] if place + 1 < len(names) else len(record)
-        garbled = len(rows.garbled(place)) > 0
-        cells.append(Cell(name, start, start + quoted, end - quoted, stop, rows.text(place)[0].as_py(), garbled))
-    return cells
+    starts = rows.starts[0].tolist()
+    spans = zip(names, starts, [*starts[1:], len(record)], strict=True)
+    return [
+        Cell(name, start, stop, rows.text(place)[0].as_py(), len(rows.garbled(place)) > 0)
+        for place, (name, start, stop) in enumerate(spans)
+    ]
 
 
 def cut_json(record: bytes) -> list[Cell]:
     """The fields of a row that is a JSON object; none of one that is damaged. The opening brace and preceding text
     belong to the first, the closing one and following text to the last."""
-    from cdcwb.formats import json_spans as js
-    from cdcwb.formats.json_text import content_span, damage_of, decoded, read_spans, text_of
+    from cdcwb.formats.json_text import field_tree
     from cdcwb.formats.json_values import as_text, parse_json
 
-    first, behind = record.find(b"{"), record.rfind(b"}") + 1
-    text = record[max(first, 0) : behind]
-    spans = read_spans(text, 1)
-    count = len(spans.kind)
-    if not count or damage_of(text, spans) is not None or spans.kind[0] & js.KIND != js.OBJECT:
+    first, behind = max(record.find(b"{"), 0), record.rfind(b"}") + 1
+    tree = field_tree(record[first:behind])
+    fields = [one for one in tree.children if not one.quiet]
+    if not fields or any(one.problem for one in tree.walk()):
         return []
-    cells: list[Cell] = []
-    at = 0
-    columns = (spans.kind, spans.name, spans.name_end, spans.start, spans.end, spans.stop)
-    fields = zip(*(one[1:].tolist() for one in columns), strict=True)
-    for row, (kind, begin, behind, start, end, stop) in enumerate(fields, 2):
-        stop = len(record) if row == count else first + stop
-        name = decoded(text[begin:behind], kind & js.NAME_ESCAPED)
-        value = text_of(text, kind, start, end)
-        if kind & js.KIND <= js.ARRAY or kind & js.KIND == js.NUMBER:  # compact JSON, the digits of numbers
-            value = as_text(parse_json(text[start:end]))
-        inner, end = content_span(kind, start, end)
-        cells.append(Cell(name, at, first + inner, first + end, stop, value))
-        at = stop
-    return cells
+    row = parse_json(record[first:behind])
+    starts = [0, *(first + one.offset for one in fields[1:]), len(record)]
+    values = [as_text(row[one.name]) if one.children else one.value for one in fields]
+    return [Cell(one.name, *span, value) for one, span, value in zip(fields, pairwise(starts), values, strict=True)]

@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from cdcwb.formats.arrays import slices
@@ -23,8 +22,8 @@ from cdcwb.formats.containers.delimited import FILLER, LONGEST, Dialect, records
 from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, RowSegments, UnparsedSegment
 from cdcwb.formats.containers.sql_lexer import LAST, STOPPED, read_row, read_rows
 from cdcwb.formats.containers.sql_values import SqlColumn, column
-from cdcwb.formats.files import Source
-from cdcwb.formats.kernels import interpreted
+from cdcwb.formats.kernels import Bytes, Ints, interpreted
+from cdcwb.formats.source import HeldBytes, Source
 from cdcwb.model import OffsetUnit, Problem
 
 __all__ = [
@@ -40,8 +39,6 @@ __all__ = [
     "sql_parts",
 ]
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 BOM: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
@@ -363,7 +360,7 @@ class _DumpReader:
             yield self.gap(place, end, Problem.TRUNCATED if is_cut else None, reason)
             return
         begin, width = place, self._width(head)
-        for lines in records(_BufferedBytes(self.buffer, stop), head.end, stop, _COPY, width):
+        for lines in records(Source(HeldBytes(self.buffer), stop), head.end, stop, _COPY, width):
             base = np.int64(lines.base)
             for index, reason in lines.reasons.items():
                 raw = lines.buffer[lines.start[index] : lines.end[index]].tobytes()
@@ -484,18 +481,6 @@ class _DumpReader:
         return end, end if self.data[end : end + 1] == b"(" else -1
 
 
-@dataclass(slots=True)
-class _BufferedBytes:
-    """The bytes of a buffer, for framing."""
-
-    buffer: Bytes
-    length: int
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The bytes from ``start`` to ``stop``, clipped."""
-        return self.buffer[start : min(stop, self.length)]
-
-
 # --- parts of a file --------------------------------------------------------------------------------------------------
 
 
@@ -587,6 +572,6 @@ def cut_sql(record: bytes, file: FileProbe) -> list[Cell]:
     cells, begin = [], 0
     for name, (start, end) in zip((head and head.names) or file.columns, spans, strict=False):
         made = column(pa.array([record[start:end].strip(b"" if is_copy else None)]), charset, backslash, is_copy)
-        cells.append(Cell(name, begin, start, end, end, made.texts[0].as_py()))
+        cells.append(Cell(name, begin, end, made.texts[0].as_py()))
         begin = end
     return cells[:-1] + [replace(one, stop=len(record)) for one in cells[-1:]]

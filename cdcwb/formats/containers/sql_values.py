@@ -7,15 +7,14 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.containers.rows import as_strings
+from cdcwb.formats.kernels import Ints
 
 __all__ = ["SqlColumn", "column", "value_of"]
 
-Ints = npt.NDArray[np.int64]
 
 _NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
 _STRING: Final = r"'(?:[^']++|''|(?!))*+'"

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
+from cdcwb.formats.containers.parquet import open_parquet, row_groups
 from cdcwb.formats.containers.rows import (
     BROKEN,
     CSV,
@@ -33,7 +33,7 @@ from cdcwb.formats.containers.rows import (
     named,
     text_rows,
 )
-from cdcwb.formats.containers.tables import csv_parts, json_parts, open_parquet, read_parts
+from cdcwb.formats.containers.tables import csv_parts, json_parts, read_parts
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import Source, in_file, open_source
 from cdcwb.formats.json_values import parse_json
@@ -69,26 +69,15 @@ _NEWLINE: Final = 0x0A
 _MOST_ZEROS: Final = 64  # a zero byte in this many makes a file binary
 _OLD_EXCEL: Final = "an Excel workbook of the old binary form, or one with a password; save it as .xlsx"
 
-_PADDED: Final = "values are padded, and NULL cannot be told from empty text; write CSV"
-_RULERS: Final = (
-    (
-        re.compile(rb"-+(?:\+-+)+\Z|-\[ RECORD [0-9]+ \]"),
-        f"as psql prints it: {_PADDED}: \\copy (SELECT * FROM …) TO 'rows.csv' WITH (FORMAT csv, HEADER)",
-    ),
-    (
-        re.compile(rb"\+(?:-+\+)+\Z"),
-        f"in a box, as database clients print it: {_PADDED}, or with MySQL's client tab-separated text: mysql --batch",
-    ),
-    (
-        re.compile(rb"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z"),
-        f"in Markdown: {_PADDED} with the tool that the rows are from",
-    ),
-    (
-        re.compile(rb"-+(?: +-+)+\Z"),
-        f"as SQL*Plus and sqlcmd print it: {_PADDED}; SQL*Plus: SET MARKUP CSV ON",
-    ),
+_RULER: Final = re.compile(
+    rb"-+(?:\+-+)+\Z|-\[ RECORD [0-9]+ \]|\+(?:-+\+)+\Z|-+(?: +-+)+\Z"
+    rb"|\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?\Z"
 )
-"""The line below or above the names of a printed table, and what to do instead (docs/formats/idm-event-log.md §1.5)."""
+_PRINTED: Final = (
+    "a table printed for readers: values are padded, and NULL cannot be told from empty text; write CSV (psql: \\copy "
+    "(SELECT * FROM …) TO 'rows.csv' WITH (FORMAT csv, HEADER); SQL*Plus: SET MARKUP CSV ON; MySQL: mysql --batch)"
+)
+"""A line below or above the names of a printed table, and what to do instead (docs/formats/idm-event-log.md §1.5)."""
 
 Texts = tuple[str | None, ...]
 
@@ -264,23 +253,19 @@ def named_tables(tables: DumpTables, table: str) -> list[str]:
 
 def _parquet(ask: _Question) -> FileProbe:
     try:
-        file = open_parquet(ask.path)
-        schema, metadata, groups = file.schema_arrow, file.metadata, list[tuple[int, int]]()
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            packed = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
-            groups.append((group.num_rows, packed))
+        file = open_parquet(open_file(ask.path))
+        schema, groups = file.schema_arrow, row_groups(file)
     except ChangedFileError:
         raise
     except CaptureError as error:
         return _broken(ask.path, error.message)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return _broken(ask.path, f"the Parquet file cannot be read: {str(error)[:200]}")
     names = named(schema.names)
     if len(names) > _MOST_COLUMNS:
         return _broken(ask.path, _too_wide(len(names)))
     text, size = schema.to_string(show_field_metadata=False, show_schema_metadata=False), info_of(ask.path).size
-    found = FileProbe(ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema)
-    found = replace(found, groups=tuple(groups))
+    found = FileProbe(
+        ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=tuple(groups)
+    )
     return replace(found, sample=_sample(islice(read_parts(found, 0, 1), 1), names, ask.limit))
 
 
@@ -346,13 +331,9 @@ def _json(ask: _Question, source: Source) -> FileProbe | None:
         return None
     if not is_array and not is_object and 2 * sum(map(_is_object, lines)) <= len(lines):  # its beginning is damaged
         return None
-    settings: dict[str, Any] = {"kind": "lines", "encoding": "text"}
-    if is_array or (is_object and not _is_object(lines[0])):
-        from cdcwb.formats.containers import detect
-
-        probed = detect.probe(ask.path, {"container": "documents"}, HEAD)
-        settings = {"kind": "documents", "encoding": "text", "margin": probed.settings.get("margin", "")}
-    extent = FileProbe(ask.path, JSON, settings=settings, size=source.length, compression=source.compression)
+    is_documents = is_array or (is_object and not _is_object(lines[0]))
+    kind = {"kind": "documents" if is_documents else "lines"}
+    extent = FileProbe(ask.path, JSON, settings=kind, size=source.length, compression=source.compression)
     parts = list(islice(json_parts(extent, 0, HEAD, _DOCUMENTS), 1))
     names = tuple(dict.fromkeys(name for part in parts for _, rows in part.rows for name in rows.names))
     if not names and not is_array:
@@ -375,12 +356,6 @@ def _is_object(line: bytes) -> bool:
 _LINES: Final = 1 << 14  # bytes that have the first lines
 
 
-def _printed(head: bytes) -> str | None:
-    """How the table is printed that a text begins with, and what to do instead; None if it is not one for readers."""
-    lines = [line.strip() for line in head.removeprefix(BOM).splitlines() if line.strip()][:2]
-    return next((what for ruler, what in _RULERS for line in lines if ruler.match(line)), None)
-
-
 _MOST_PARTS: Final = 64  # that are read for a sample, of blank lines too
 
 
@@ -391,9 +366,9 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
     if zeros > len(head) // _MOST_ZEROS and not any(0 in token for token in ask.tokens.values()):
         problem = f"a binary file: expected text, found {zeros} bytes of 0 among the first {len(head)}"
         return FileProbe(ask.path, BROKEN, problem=problem)
-    printed = _printed(head[:_LINES].tobytes())
-    if printed is not None and not ask.tokens:
-        return FileProbe(ask.path, BROKEN, problem=f"a table {printed}")
+    lines = [line.strip() for line in head[:_LINES].tobytes().removeprefix(BOM).splitlines() if line.strip()]
+    if any(map(_RULER.match, lines[:2])) and not ask.tokens:
+        return FileProbe(ask.path, BROKEN, problem=_PRINTED)
     mark = len(BOM) if head[:3].tobytes() == BOM else 0
     while head[mark : mark + 1].tobytes() in (b"\r", b"\n"):
         mark += 1

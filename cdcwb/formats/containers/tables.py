@@ -10,13 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import delimited
-from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, Bytewise, likely_start
+from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, likely_start
+from cdcwb.formats.containers.parquet import first_line, open_parquet
 from cdcwb.formats.containers.rows import (
     CSV,
     EXCEL,
@@ -38,7 +37,8 @@ from cdcwb.formats.containers.rows import (
 )  # fmt: skip
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.source import open_file
+from cdcwb.formats.kernels import Ints
+from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit, Problem
 
 if TYPE_CHECKING:
@@ -50,11 +50,9 @@ __all__ = [
     "find_part",
     "json_parts",
     "numbered_parts",
-    "open_parquet",
     "read_parts",
 ]
 
-Ints = npt.NDArray[np.int64]
 _NEAR: Final = 8 << 20  # bytes before a row that are framed to find it
 
 _JSON_BATCH: Final = 8192
@@ -120,7 +118,7 @@ def _one(value: int) -> Ints:
 # --- delimited text ---------------------------------------------------------------------------------------------------
 
 
-def csv_parts(source: Bytewise, file: FileProbe, start: int, stop: int, room: int = CHUNK) -> Iterator[RowSegments]:
+def csv_parts(source: Source, file: FileProbe, start: int, stop: int, room: int = CHUNK) -> Iterator[RowSegments]:
     """The segments of an open delimited file, at most ``room`` in a part."""
     dialect = file.dialect or DEFAULT
     if start == 0 and file.first:
@@ -144,9 +142,7 @@ def _container_of(file: FileProbe) -> Container:
     """A file of JSON, read as messages: one document per row."""
     from cdcwb.formats.containers.message_files import Container
 
-    settings = {str(name): str(value) for name, value in file.settings.items() if name != "kind"}
-    kind = str(file.settings["kind"])
-    return Container(file.path, kind, "byte", file.size, compression=file.compression, settings=settings)
+    return Container(file.path, str(file.settings["kind"]), "byte", file.size, compression=file.compression)
 
 
 def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) -> Iterator[RowSegments]:
@@ -188,28 +184,18 @@ def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def open_parquet(path: str) -> pq.ParquetFile:
-    """A Parquet file. Raises CaptureError for a damaged one."""
-    try:
-        return pq.ParquetFile(open_file(path))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CaptureError(f"the Parquet file cannot be read: {reason:.200}", path=path) from error
-
-
 def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]) -> Iterator[RowSegments]:
-    parquet = open_parquet(file.path)
-    metadata = parquet.metadata
-    row = sum(metadata.row_group(at).num_rows for at in range(start))
+    parquet = open_parquet(open_file(file.path), file.path)
+    row = sum(rows for rows, _ in file.groups[:start])
     size = max(64, min(_PARQUET_BATCH, _VALUES // max(file.width, 1)))
-    for group in range(start, min(stop, metadata.num_row_groups)):
-        behind = row + metadata.row_group(group).num_rows
+    for group in range(start, min(stop, len(file.groups))):
+        behind = row + file.groups[group][0]
         try:
             for batch in parquet.iter_batches(size, row_groups=[group], use_threads=False):
                 yield rows_of_batch(batch, np.arange(row, row + len(batch)), file.columns, upper)
                 row += len(batch)
         except (pa.ArrowException, OSError, ValueError) as error:
-            reason = f"row group {group} cannot be read from row {row} on: {str(error).splitlines()[0]:.200}"
+            reason = f"row group {group} cannot be read from row {row} on: {first_line(error)}"
             yield _lone(row, behind - row, OffsetUnit.ROW, Problem.MALFORMED, reason, None)
             row = behind
 
