@@ -4,6 +4,7 @@ they were written."""
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -349,7 +350,7 @@ class DebeziumEncoder(Encoder[_Table]):
         self._schemas: dict[Any, Any] = {}
         self._versions: dict[Any, Version] = {}
         self._schema_changes: dict[Any, tuple[TableVersion, list[Fields], Location]] = {}
-        self._offsets: dict[str, int] = {}
+        self._offsets: Counter[str] = Counter()
         self._done = 0
         console = ("timestamp", "key")
         self._container = Container(options.container, options.compression, console)
@@ -426,10 +427,10 @@ class DebeziumEncoder(Encoder[_Table]):
         if is_bounded:
             transaction.commit_position, transaction.completeness = position, "complete"
             transaction.committed_at = transaction.ended_at = committed
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for change, entry, number in delivered(zip(item.changes, entries, range(1, len(entries) + 1), strict=True)):
             topic = self.tables[change.version].topic
-            counts[topic] = counts.get(topic, 0) + 1
+            counts[topic] += 1
             identifier = f"{name}:{entry.lsn}" if entry.lsn else name
             block = {"id": identifier, "total_order": number, "data_collection_order": counts[topic]}
             time = microseconds(change.at)
@@ -518,8 +519,8 @@ class DebeziumEncoder(Encoder[_Table]):
         name = kind if isinstance(kind, str) else kind.version
         key_bytes = key and self._encoded(key, ("key", name), f"{named}.Key", None)
         value_bytes = value and self._encoded(value, name, named, kind)
-        offset = self._offsets[topic] = self._offsets.get(topic, -1) + 1
-        message = Message(topic, 0, offset, time // 1000, key_bytes or None, value_bytes or None)
+        message = Message(topic, 0, self._offsets[topic], time // 1000, key_bytes or None, value_bytes or None)
+        self._offsets[topic] += 1
         self.records += 1
         return Location(0, *self._file.put(self._container.record(message))), message
 

@@ -7,6 +7,7 @@ fact sheet on one side does not hide on the other.
 from __future__ import annotations
 
 import json
+import string
 import struct
 from array import array
 from collections import deque
@@ -54,15 +55,12 @@ class GBase8sOptions(Options):
 
     def rules(self) -> Rules:
         """What values that are each allowed must not be together."""
-        ascii_bytes = bytes(range(32, 127))
+        letters, why = string.ascii_letters, "writes ASCII in its own way; one that contains ASCII is needed"
         try:
-            is_codec, has_ascii = True, ascii_bytes.decode("ascii").encode(self.charset) == ascii_bytes
+            is_wrong = letters.encode(self.charset) != letters.encode()
         except (LookupError, UnicodeError):
-            is_codec, has_ascii = False, True
-        why = f"charset {self.charset!r} writes ASCII in its own way; one that contains ASCII is needed"
-        return [
-            (not is_codec, f"charset {self.charset!r} is not known"), (not has_ascii, why), *Options.rules(self),
-        ]  # fmt: skip
+            is_wrong, why = True, "is not known"
+        return [*Options.rules(self), (is_wrong, f"charset {self.charset!r} {why}")]
 
 
 # --- values (§4): all integers and floats are big-endian, NULL is a pattern of its own in every type ------------------
@@ -133,10 +131,8 @@ def _pairs(digits: str) -> list[int]:
 
 
 def _decimal(value: Decimal, size: int) -> bytes:
-    sign, numbers, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError(f"{value} cannot be written")
-    digits = "".join(map(str, numbers))
+    sign, numbers, power = value.as_tuple()
+    digits, exponent = "".join(map(str, numbers)), int(power)
     if exponent % 2:  # shift so that the decimal point falls between two pairs
         digits, exponent = digits + "0", exponent - 1
     digits = digits.zfill(len(digits) + len(digits) % 2)
@@ -155,11 +151,8 @@ def _fields(negative: bool, pairs: list[int], fraction: str, column: Column, siz
 
 
 def _moment(value: datetime, column: Column, size: int) -> bytes:
-    pairs: list[int] = []
-    for field in column.fields:
-        if field != "fraction":
-            number = getattr(value, field)
-            pairs += divmod(number, 100) if field == "year" else (number,)
+    numbers = [getattr(value, field) for field in column.fields if field != "fraction"]
+    pairs = [*divmod(numbers[0], 100), *numbers[1:]] if column.start == "year" else numbers
     return _fields(False, pairs, f"{value.microsecond:06d}", column, size)
 
 

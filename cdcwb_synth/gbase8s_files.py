@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -134,10 +134,9 @@ def write_files(
     data: Any = np.memmap(stream, np.uint8, "r") if int(starts[-1]) else np.zeros(0, np.uint8)
     rng = Random(f"{seed} {options.shape}")
     names, stops, dumps = [], [], []
-    is_read = options.shape in ("reads", "buffers")
-    made = _read_files(data, starts, options, rng) if is_read else _cut_files(data, starts, options, rng)
-    for index, (stop, dump) in enumerate(made):
-        names.append(f"stream-{index + 1}.{_ENDINGS[options.shape]}{ENDINGS[options.compression]}")
+    make = _read_files if options.shape in ("reads", "buffers") else _cut_files
+    for number, (stop, dump) in enumerate(make(data, starts, options, rng), 1):
+        names.append(f"stream-{number}.{_ENDINGS[options.shape]}{ENDINGS[options.compression]}")
         file = ByteFile(folder / names[-1], options.compression)
         for part in dump.parts:
             file.put(part)
@@ -205,8 +204,7 @@ _FLUSH: Final = 0.35
 _CHANCE: Final = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     """``start:stop`` are the stream's bytes that this read got; ``content`` is the complete buffer afterwards, ``used``
     how much of it was ever written; ``name`` is its first record's number; ``ends_file``: the recorder continues in a
     new file."""
@@ -224,20 +222,19 @@ def _read_files(data: Any, starts: Ints, options: Any, rng: Random) -> Iterator[
     so far, rounded up to four bytes."""
     is_binary = options.shape == "buffers"
     column, digits = ((lambda column: column), 1) if is_binary else (_grouped(options.group), 2)
-    dump, last = Dump(column, digits), None
+    dump, stop = Dump(column, digits), 0
     for count, read in enumerate(_reads(data, starts, options, rng), 1):
-        if is_binary:
-            dump.line(read.start, read.content, 0)
-        else:
+        shown, label = read.content, b""
+        if not is_binary:
             label = f"[{count} {_NAMES.get(read.name, '?'):<8}] ".encode() if options.notes else b""
-            shown = read.content[: min(len(read.content), (read.used + 3) // 4 * 4)]
-            dump.line(read.start, label + _digits(shown, options.group) + b"\n", len(label))
-        last = read
+            shown = label + _digits(shown[: (read.used + 3) // 4 * 4], options.group) + b"\n"
+        dump.line(read.start, shown, len(label))
+        stop = read.stop
         if read.ends_file:
-            yield read.stop, dump
+            yield stop, dump
             dump = Dump(column, digits)
-    if last is None or not last.ends_file:
-        yield 0 if last is None else last.stop, dump
+    if dump.parts or not stop:
+        yield stop, dump
 
 
 def _reads(data: Any, starts: Ints, options: Any, rng: Random) -> Iterator[_Read]:

@@ -593,13 +593,9 @@ def _groups(rows: Sequence[LogRow]) -> Iterator[Statement]:
     """The rows of each change. Rows for one column that follow each other in the order of record_id, with no other row
     between, are one change where object, operation, perpetrator and event_time are the same and no column comes
     twice."""
-    numbered: Statement = []
-    for row in rows:
-        if row.number is not None:
-            numbered.append(row)
-        elif row.kind is not None:
-            yield [row]
+    yield from ([row] for row in rows if row.number is None and row.kind is not None)
     group: Statement = []
+    numbered = [row for row in rows if row.number is not None]
     for row in sorted(numbered, key=lambda row: (row.number, row.location)):
         if group and not _continues(group, row):
             yield group

@@ -109,13 +109,7 @@ class Container:
     values. ``unit``: what places count."""
 
     def __init__(
-        self,
-        name: str,
-        compression: str,
-        console: tuple[str, ...] = (),
-        *,
-        encoding: str = "raw",
-        schema: Any = "bytes",
+        self, name: str, compression: str, console: tuple[str, ...], *, encoding: str = "raw", schema: Any = "bytes"
     ) -> None:
         self._name, self._compression, self._schema = name, compression, schema
         self._console = console if name == "console" else ()
@@ -123,11 +117,9 @@ class Container:
         self.is_rows = name in ("avro", "parquet")
         ending = "json" if name in ("kcat", "documents") else "txt"
         self.ending = name if self.is_rows else ending + ENDINGS[compression]
-        shown: tuple[str, ...] = _FACTS if name in ("kcat", "parquet") else self._console
-        if "timestamp" in shown:
-            shown += ("timestamp_type",)
-        self._shown = [fact for fact in _FACTS if fact in shown]
-        self.has_keys = "key" in shown
+        shown = (*self._console, *(["timestamp_type"] if "timestamp" in self._console else []))
+        self._shown = _FACTS if name in ("kcat", "parquet") else shown
+        self.has_keys = "key" in self._shown
 
     def open(self, path: Path) -> KafkaFile:
         """A new file."""
@@ -154,14 +146,11 @@ class Container:
                 head += f'"ts":{one.time},"broker":0,"key":'
                 return head.encode() + self._quoted(one.key) + b',"payload":' + self._quoted(one.value) + b"}\n"
             case "documents":
-                value = json.loads(one.value or b"null")
-                return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
+                return json.dumps(json.loads(one.value or b"null"), ensure_ascii=False, indent=2).encode() + b"\n"
             case "parquet":
                 return one.key, one.value, one.topic, one.partition, one.offset, one.time * 1000, 0
-            case "avro":
-                return one.value
             case _:
-                return one.value or b""
+                return one.value
 
     def _text(self, value: bytes | None) -> bytes:
         return b"null" if value is None else self._encode(value)
@@ -176,12 +165,9 @@ class Container:
         """What the container shows of a message besides its value, by the names that the truth has for it."""
         if not self._shown:
             return {}
-        key = None
-        if one.key is not None:
-            key = one.key.hex() if one.key[:1] == b"\x00" else one.key.decode()
+        key = None if one.key is None else one.key.hex() if one.key[:1] == b"\x00" else one.key.decode()
         time = iso_milliseconds(one.time * 1000) + "Z"
-        values = (one.topic, str(one.partition), str(one.offset), time, "CreateTime", key)
-        facts = zip(_FACTS, values, strict=True)
+        facts = zip(_FACTS, (one.topic, str(one.partition), str(one.offset), time, "CreateTime", key), strict=True)
         return {f"kafka.{name}": text for name, text in facts if text is not None and name in self._shown}
 
 

@@ -77,10 +77,10 @@ class Options:
                 values[name] = _value(name, value, type(specs[name].default), specs[name].metadata)
             except ValueError as problem:
                 problems.append(str(problem))
-        options = None if problems else cls(**values)
-        if options is not None:
+        if not problems:
+            options = cls(**values)
             problems = [sentence for is_wrong, sentence in options.rules() if is_wrong]
-        if options is None or problems:
+        if problems:
             raise SynthError("; ".join(problems))
         return options
 
@@ -93,14 +93,14 @@ class Options:
     def rules(self) -> Rules:
         """What values that are each allowed must not be together."""
         try:
-            is_time, is_modern = True, 1970 < self.start_time.year < 9000
+            is_wrong = not 1970 < self.start_time.year < 9000
         except ValueError:
-            is_time, is_modern = False, True
+            is_wrong = True
+        why = "is no ISO 8601 time such as 2025-03-23T08:00:00Z between the years 1971 and 8999"
         return [
             *unlisted("schema_kinds", self.schema_kinds, KINDS),
             (not listed(self.schema_kinds), f"schema_kinds names none of {', '.join(KINDS)}"),
-            (not is_modern, f"start {self.start!r} is not between the years 1971 and 8999"),
-            (not is_time, f"start {self.start!r} is no ISO 8601 time such as 2025-03-23T08:00:00Z"),
+            (is_wrong, f"start {self.start!r} {why}"),
             (self.update_share + self.delete_share > 1, "update_share and delete_share add up to more than 1"),
         ]
 

@@ -138,11 +138,8 @@ class SqlServerCtEncoder(Encoder[_Instance]):
         rows = [(_CODES[operation], after or before or {})]
         if is_update and before:
             rows.insert(0, (_BEFORE, before))
-        locations: list[Location] = []
-        headers: Texts = {}
-        for code, row in rows:
-            location, headers = self._put(instance, heads | {"__$operation": str(code)}, row)
-            locations.append(location)
+        made = [self._put(instance, heads | {"__$operation": str(code)}, row) for code, row in rows]
+        locations, headers = [location for location, _ in made], made[-1][1]
         time = at if self.options.commit_times else None
         transaction.covers(position, time)
         facts: dict[str, Any] = {

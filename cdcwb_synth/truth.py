@@ -103,7 +103,7 @@ class Version:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """A transaction; ``counts`` (by operation), ``labels`` (of tables) and ``bytes`` grow with each of its changes.
+    """A transaction; ``changes`` (by operation), ``tables`` and ``bytes`` grow with each of its changes.
     ``ended_at`` is the time in ``transactions``, ``committed_at`` that in ``changes``."""
 
     transaction_id: str
@@ -116,8 +116,8 @@ class Transaction:
     outcome: Outcome = "committed"
     completeness: Completeness = "unknown"
     user: str | None = None
-    counts: Counter[str] = field(default_factory=Counter)
-    labels: set[str] = field(default_factory=set)
+    changes: Counter[str] = field(default_factory=Counter)
+    tables: set[str] = field(default_factory=set)
     bytes: int = 0
     number: int = -1
 
@@ -129,16 +129,6 @@ class Transaction:
             self.end_position = max(self.end_position or position, position)
         if at is not None:
             self.began_at = at if self.began_at is None else min(self.began_at, at)
-
-    @property
-    def changes(self) -> dict[str, int]:
-        """How many changes it has, by operation."""
-        return dict(sorted(self.counts.items()))
-
-    @property
-    def tables(self) -> list[str]:
-        """The tables of its changes, in name order."""
-        return sorted(self.labels)
 
 
 class Truth:
@@ -198,13 +188,13 @@ class Truth:
             if version.origin == "inferred":
                 version.seen(locations[head])
         if transaction is not None:
-            transaction.counts[row["operation"]] += 1
+            transaction.changes[row["operation"]] += 1
             transaction.bytes += sum(location.length for location in locations)
             names: Any = (
                 row if version is None else {"schema_name": version.schema_name, "table_name": version.table_name}
             )
             if names.get("table_name") is not None:
-                transaction.labels.add(_label(names["schema_name"], names["table_name"]))
+                transaction.tables.add(_label(names["schema_name"], names["table_name"]))
         row["version"] = -1 if version is None else version.number
         row["transaction"] = -1 if transaction is None else transaction.number
         self._rows.append(row)
@@ -229,7 +219,7 @@ class Truth:
         index = {name: number for number, name in enumerate(self._names)}
         self._order = np.array([index[name] for name in self.files] or [0], np.int64)
         versions = list(self._versions.values())
-        firsts = sorted((self._first(one) or NOWHERE, one.number) for one in versions)
+        firsts = sorted((self._first(one), one.number) for one in versions)
         numbers: Counter[str] = Counter()
         for first, number in firsts:
             one = versions[number]
@@ -245,18 +235,18 @@ class Truth:
             if one.is_listed or one.rows:
                 rows.append(_attributes(one, model.TABLE_VERSIONS) | {"first_event": event})
         _write_rows(self.folder / "table_versions.parquet", model.TABLE_VERSIONS, rows)
-        transactions = (_attributes(one, model.TRANSACTIONS) for one in self.transactions)
+        transactions = (
+            _attributes(one, model.TRANSACTIONS)
+            | {"changes": dict(sorted(one.changes.items())), "tables": sorted(one.tables)}
+            for one in self.transactions
+        )
         _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, transactions)
 
-    def _first(self, version: Version) -> Location | None:
+    def _first(self, version: Version) -> Location:
         """The first place of a version in capture order, with the index of its file."""
-        return min(
-            (
-                Location(*(int(part[0]) for part in self._resolve(*(np.array([part]) for part in location))))
-                for location in version.first.values()
-            ),
-            default=None,
-        )
+        locations = np.array(list(version.first.values()), np.int64).reshape(-1, 3)
+        resolved = zip(*self._resolve(*locations.T), strict=True)
+        return min((Location(*map(int, one)) for one in resolved), default=NOWHERE)
 
     def _resolve(self, file: Ints, offset: Ints, length: Ints) -> tuple[Ints, Ints, Ints]:
         """Places with the indexes of files in natural order."""

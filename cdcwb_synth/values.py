@@ -236,7 +236,8 @@ class _Drawer:
                 return [top, -top, 0, 1, -1, 2**8, -(2**8), min(top, 2**32)]
             case Type.DECIMAL if column.places is None:
                 full = 10 ** max(1, column.digits - 2) - 1
-                return [*map(Decimal, _FLOATING), Decimal(full), Decimal(-full), *map(Decimal, _MORE_FLOATING)]
+                some: tuple[Any, ...] = (0, 1, -1, "0.1", "-0.01", "1E+20", "-1E-20", full, -full)
+                return [Decimal(one) for one in (*some, "1E-130", "9E+124", 100, "12.34", "-12.34")]
             case Type.DECIMAL:
                 full = 10**self._digits
                 numbers = (0, full - 1, 1 - full, 1, -1, full // 10)
@@ -247,14 +248,12 @@ class _Drawer:
             case Type.CHAR | Type.VARCHAR | Type.LVARCHAR:
                 size = column.length
                 full_text = "".join(_spellable(self._charset, "goods")) * (1 + size // 50)
-                some = ["", "x", " ", "trail  "[:size], " lead"[:size], "x" * size]
-                return [*some, _clip(full_text, size, self._charset)]
+                short = ["", "x", " ", "trail  "[:size], " lead"[:size], "x" * size]
+                return [*short, _clip(full_text, size, self._charset)]
             case kind:
                 return _EDGES[kind]
 
 
-_FLOATING: Final[tuple[Any, ...]] = (0, 1, -1, "0.1", "-0.01", "1E+20", "-1E-20")
-_MORE_FLOATING: Final[tuple[Any, ...]] = ("1E-130", "9E+124", 100, "12.34", "-12.34")
 _EDGES: Final[dict[Type, list[Value]]] = {
     Type.DATE: [date(1, 1, 1), date(9999, 12, 31), date(1899, 12, 31), date(1899, 12, 30), date(2024, 2, 29)],
     Type.FLOAT: [0.0, -0.0, 1.0, -1.5, 0.1, 1e300, -5e-324, 9.999999999, 1e15, 1e16, 1e-5, 123456789.125, 2.0**53],

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate, cycle
+from itertools import accumulate, count, cycle
 from random import Random
 from typing import Any, Final
 
@@ -117,7 +117,7 @@ class _Table:
     def __init__(self, version: TableVersion, drawer: Callable[[_Table, Column], Callable[[], Value]]) -> None:
         self.version = version
         self.rows: list[_LiveRow] = []
-        self.next_key = 1
+        self.new_key = count(1).__next__
         self._origins: list[tuple[int | None, ...]] = []  # from version n to n + 1
         self._drawer = drawer
         self._draw: dict[str, Callable[[], Value]] = {}
@@ -158,10 +158,6 @@ class _Table:
             self.rows[row.slot] = last
             last.slot = row.slot
         row.slot = -1
-
-    def new_key(self) -> int:
-        self.next_key += 1
-        return self.next_key - 1
 
 
 class _Open:
@@ -221,7 +217,7 @@ class Workload:
         self._ordinal = 0
         self._open: list[_Open] = []
         self._ids: list[int] = []  # ended transactions' ids, to be given out again
-        self._next_id = _FIRST_ID
+        self._new_ids = count(_FIRST_ID)
         self._states = [_Table(version, self._drawer) for version in self.first]
         weights = [1 / (1 + index) for index in range(options.tables)]  # the first tables are the busy ones
         if options.all_types:
@@ -238,8 +234,8 @@ class Workload:
         size = min(_POOL, max(20, min(self.changes, per_table)))
         edges, values = pool(column, self._value_rng, size, self._charset, self.options.null_share)
         edges.reverse()
-        random, count = self._value_rng.random, len(values)
-        return lambda: edges.pop() if edges else values[int(random() * count)]
+        random, size = self._value_rng.random, len(values)
+        return lambda: edges.pop() if edges else values[int(random() * size)]
 
     @staticmethod
     def history(events: Iterable[Event]) -> Iterator[Schema | Change | Committed]:
@@ -354,46 +350,40 @@ class Workload:
         yield Step("begin", one.facts, self.now)
         self.done += 1
         yield Change(Operation.TRUNCATE, state.version, None, None, self.now, one.facts, number=self.done)
-        is_rollback = self._rng.random() < 0.25
-        if not is_rollback:
+        what = "rollback" if self._rng.random() < 0.25 else "commit"
+        if what == "commit":
             for row in state.rows:
                 row.slot = -1
             state.rows.clear()
-        self._close(one)
-        yield Step("rollback" if is_rollback else "commit", one.facts, self.now)
+        yield self._close(one, what)
 
     def _begin(self) -> _Open:
         rng = self._rng
-        number = self._next_id
-        if self._ids:
-            number = self._ids.pop(int(rng.random() * len(self._ids)))
-        else:
-            self._next_id += 1
+        number = self._ids.pop(int(rng.random() * len(self._ids))) if self._ids else next(self._new_ids)
         is_captured = self._ordinal >= self._missing_begins
         facts = SourceTransaction(self._ordinal, number, 2001 + int(rng.random() * 12), is_captured)
         self._ordinal += 1
         size = 1 + int(rng.expovariate(1 / max(0.001, self.options.transaction_size - 1)))
-        if rng.random() < 0.002:
-            size *= 40
+        size *= 40 if rng.random() < 0.002 else 1
         if is_captured and rng.random() < _EMPTY:
             size = 0
         one = _Open(facts, size, rng.random() < self.options.undo_share)
         self._open.append(one)
         return one
 
-    def _close(self, one: _Open) -> None:
+    def _close(self, one: _Open, what: str) -> Step:
         for row in one.locked:
             row.owner = None
         one.has_ended = True
         self._open.remove(one)
         self._ids.append(one.facts.number)
+        return Step(what, one.facts, self.now)
 
     def _end(self, one: _Open) -> Step:
-        is_rollback = self._rng.random() < self.options.rollback_share
-        if is_rollback:
+        what = "rollback" if self._rng.random() < self.options.rollback_share else "commit"
+        if what == "rollback":
             one.take_back(0)
-        self._close(one)
-        return Step("rollback" if is_rollback else "commit", one.facts, self.now)
+        return self._close(one, what)
 
     def _work(self, one: _Open) -> Event:
         rng = self._rng

@@ -42,6 +42,10 @@ _AVRO: Final = {
     "INT2": "int", "INT4": "int", "INT8": "long", "REAL4": "float", "REAL8": "double", "BOOLEAN": "boolean",
     "BLOB": "bytes",
 }  # fmt: skip
+_LOGICAL: Final = {
+    "DATE": ("int", "date"), "TIME": ("int", "time-millis"), "DATETIME": ("long", "timestamp-micros"),
+    "NUMERIC": ("bytes", "decimal"),
+}  # fmt: skip
 _FIELDS: Final = ("hour", "minute", "second", "microsecond")
 
 Image = tuple[tuple[Any, ...], dict[str, str | None]]
@@ -80,15 +84,11 @@ class Described:
 
     def avro(self, logical: bool) -> Any:
         """Its type in Avro, without its null; ``logical``: with a logical type if there is one."""
-        if logical and self.type in ("DATE", "TIME", "DATETIME", "NUMERIC"):
-            return {
-                "DATE": {"type": "int", "logicalType": "date"}, "TIME": {"type": "int", "logicalType": "time-millis"},
-                "DATETIME": {"type": "long", "logicalType": "timestamp-micros"},
-                "NUMERIC": {
-                    "type": "bytes", "logicalType": "decimal", "precision": self.precision, "scale": self.scale,
-                },
-            }[self.type]  # fmt: skip
-        return _AVRO.get(self.type, "string")
+        if not logical or self.type not in _LOGICAL:
+            return _AVRO.get(self.type, "string")
+        kind, name = _LOGICAL[self.type]
+        numbers = {"precision": self.precision, "scale": self.scale} if self.type == "NUMERIC" else {}
+        return {"type": kind, "logicalType": name, **numbers}
 
     def cells(self, form: str, quote: Callable[[str], str] = str) -> Memo:
         """How its values are written and what they are as text, for ``json``, ``csv``, ``parquet``, ``avro`` (with
@@ -98,7 +98,7 @@ class Described:
             return Memo(lambda value: (msgspec.Raw(plain(value).encode()), plain(value)))
         if form == "csv" and self.type in ("STRING", "CLOB"):
             return Memo(lambda value: (quote(plain(value)), plain(value)))
-        is_text = form == "avro text" and self.type in ("DATE", "TIME", "DATETIME", "NUMERIC")
+        is_text = form == "avro text" and self.type in _LOGICAL
         if form in ("json", "csv") or is_text or (form == "parquet" and self.type == "TIME"):
             return Memo(lambda value: (plain(value),) * 2)
         written = _same if form == "parquet" else avro
