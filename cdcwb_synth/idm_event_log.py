@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.encoder import Encoder, EncoderContext
-from cdcwb_synth.files import ENDINGS, ByteFile, TableFile
+from cdcwb_synth.files import ENDINGS, MOST_ROWS, ByteFile, Sheet, TableFile
 from cdcwb_synth.model import Operation, SynthError
 from cdcwb_synth.options import Options, Rules, option, same
-from cdcwb_synth.sheet import MOST_ROWS, Sheet
 from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import PHRASES, Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema

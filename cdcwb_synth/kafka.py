@@ -187,8 +187,7 @@ class AvroFile(RowFile):
         """Writes a block of records, values or bytes that are one."""
         block = b"".join([row or b"" if self._is_value else self._schema.encode(row) for row in rows])
         if self._compression == "gzip":
-            packer = zlib.compressobj(6, zlib.DEFLATED, -15)
-            block = packer.compress(block) + packer.flush()
+            block = zlib.compress(block, 6, -15)
         elif self._compression == "zstd":
             block = zstandard.ZstdCompressor().compress(block)
         self._file.put(AvroSchema("long").encode(len(rows)) + AvroSchema("bytes").encode(block) + self._sync)

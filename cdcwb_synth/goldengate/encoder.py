@@ -4,6 +4,7 @@ has of them (``docs/formats/goldengate.md``)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdcwb_synth.encoder import Encoder, EncoderContext
@@ -112,34 +113,21 @@ class GoldenGateEncoder(Encoder[Layout]):
 
     def _steps(self, changes: Sequence[Change]) -> list[Step]:
         """The steps, and after some of them a change that is taken back at once."""
-        options = self.options
-        steps = [trail.change_step(change, self.tables[change.version], options) for change in changes]
-        if not options.undo:
-            return steps
         made: list[Step] = []
-        for change, step in zip(changes, steps, strict=True):
-            made.append(step)
-            if self.rng.random() >= options.undo:
+        for change in changes:
+            layout = self.tables[change.version]
+            made.append(trail.change_step(change, layout, self.options))
+            row = change.after or change.before
+            if row is None or not self.options.undo or self.rng.random() >= self.options.undo:
                 continue
+            images = [(row, None), (None, row)] if change.after else [(None, row), (row, None)]
             outcomes: tuple[Outcome, ...] = ("undone", "undo")
-            for extra, outcome in zip(self._taken_back(change), outcomes, strict=False):
-                made.append(trail.change_step(extra, step.layout, options, outcome == "undo"))
+            for (before, after), outcome in zip(images, outcomes, strict=True):
+                operation = Operation.DELETE if after is None else Operation.INSERT
+                extra = replace(change, operation=operation, before=before, after=after, is_late=False)
+                made.append(trail.change_step(extra, layout, self.options, outcome == "undo"))
                 made[-1].outcome = outcome
         return made
-
-    def _taken_back(self, change: Change) -> list[Change]:
-        """A change that fits after another, and the one that takes it back."""
-        version, before, row, at = change.version, change.before, change.after, change.at
-        if row is None and before is None:
-            return []
-        if row is None:
-            return [
-                Change(Operation.INSERT, version, None, before, at), Change(Operation.DELETE, version, before, None, at)
-            ]  # fmt: skip
-        is_update = before is not None and before != row and self.rng.random() < 0.5
-        if before is not None and is_update and row[version.key] == before[version.key]:
-            return [Change(Operation.UPDATE, version, *rows, at) for rows in ((row, before), (before, row))]
-        return [Change(Operation.DELETE, version, row, None, at), Change(Operation.INSERT, version, None, row, at)]
 
     def _written(
         self, steps: list[Step], csn: str, xid: str, cut: int = -1, begin: int = -1, *, is_aborted: bool = False
