@@ -142,7 +142,7 @@ def columns_of(
     """The complete columns of one body, and their end if it is before that of the body (else -1)."""
     start, size, forms, skips = np.array([[0], [len(body)], [form], [skip]])
     before, bares = np.array([[half is Half.BEFORE], [bare]])
-    cells = walk(np.frombuffer(body, dtype=np.uint8), start, size, order, forms, skips, before, bares)
+    cells = walk(np.frombuffer(body, dtype=np.uint8), start, size, order == "big", forms, skips, before, bares)
     columns = np.stack([cells.index, cells.start, cells.stop, cells.indicator, cells.half], axis=1).tolist()
     found = [Cell(index, first, last, null, Half(part), bare) for index, first, last, null, part in columns]
     return found, int(cells.bad[0])

@@ -72,7 +72,7 @@ def test_a_body_that_does_not_end_with_a_column_is_none() -> None:
 def test_a_cut_body_gives_the_columns_that_are_whole() -> None:
     whole = column(0, b"abcd") + column(1, b"ef")
     buffer, start, stop = laid([whole + column(2, b"ghij")[:-2], whole], gap=b"??")
-    cells = walk(buffer, start, stop, "little")
+    cells = walk(buffer, start, stop, False)
     assert cells.index.tolist() == [0, 1, 0, 1]
     assert cells.bad.tolist() == [len(whole), -1]
 
@@ -91,7 +91,7 @@ def test_a_system_key_is_left_out() -> None:
     body = b"\1\2\3\4" + column(0, b"ab")
     assert walk_one(body, "little", skip=4) == [Cell(0, 10, 12, 0, Half.AFTER)]
     buffer, start, stop = laid([body, b"\1\2"])
-    cells = walk(buffer, start, stop, "little", skip=np.array([4, 4]))
+    cells = walk(buffer, start, stop, False, skip=np.array([4, 4]))
     assert (cells.start.tolist(), cells.bad.tolist()) == ([10], [-1, len(body) + 2])
 
 
@@ -105,7 +105,7 @@ def test_bare_columns_are_big_endian_and_all_of_their_bytes_are_the_value(order:
     ]
     assert walk_one(column(0, b"abcd", "little", b""), order, bare=True) is None
     buffer, start, stop = laid([body, column(1, b"x", order)])
-    many = walk(buffer, start, stop, order, bare=np.array([True, False]))
+    many = walk(buffer, start, stop, order == "big", bare=np.array([True, False]))
     assert (many.bare.tolist(), many.odd.any(), many.is_null.any()) == ([True] * 3 + [False], False, False)
     assert [buffer[a:b].tobytes() for a, b in zip(many.start, many.stop, strict=True)][:3] == [one for _, one in wanted]
 
@@ -113,7 +113,7 @@ def test_bare_columns_are_big_endian_and_all_of_their_bytes_are_the_value(order:
 def test_a_body_to_leave_alone_has_no_columns_and_no_fault() -> None:
     buffer, start, stop = laid([b"anything", column(0, b"ab"), b"x"])
     forms, skip = np.array([BodyLayout.OPAQUE, BodyLayout.COLUMNS, BodyLayout.OPAQUE]), np.array([0, 0, 4])
-    cells = walk(buffer, start, stop, "little", forms, skip)
+    cells = walk(buffer, start, stop, False, forms, skip)
     assert (cells.row.tolist(), cells.bad.tolist()) == ([1], [-1, -1, -1])
     assert columns_of(b"x", "little", BodyLayout.OPAQUE, 4) == ([], -1)
 
@@ -121,14 +121,14 @@ def test_a_body_to_leave_alone_has_no_columns_and_no_fault() -> None:
 def test_a_record_without_a_body_has_no_columns() -> None:
     buffer, start, stop = laid([column(0, b"ab")])
     for skip in (None, np.array([0, 4])):
-        cells = walk(buffer, np.append(start, -1), np.append(stop, -1), "little", skip=skip)
+        cells = walk(buffer, np.append(start, -1), np.append(stop, -1), False, skip=skip)
         assert (cells.row.tolist(), cells.bad.tolist()) == ([0], [-1, -1])
 
 
 def test_a_null_indicator_of_another_value_is_odd_and_one_that_is_missing_too() -> None:
     body = column(0, b"ab", indicator=b"\0\1") + b"\1\0\1\0x" + b"\2\0\0\0" + column(3, None)
     buffer, start, stop = laid([body])
-    cells = walk(buffer, start, stop, "little")
+    cells = walk(buffer, start, stop, False)
     assert cells.odd.tolist() == [True, True, True, False]
     assert [cells.indicator_text(buffer, k) for k in range(4)] == ["0001", "none", "none", "ffff"]
     assert (cells.stop - cells.start).tolist() == [2, 0, 0, 0]
@@ -163,7 +163,7 @@ def test_many_bodies_walk_as_each_alone(
         befores.append(before)
         bares.append(bare)
     buffer, start, stop = laid(bodies, gap=b"gap")
-    cells = walk(buffer, start, stop, order, np.array(forms, dtype=np.int64), np.array(skips, dtype=np.int64),
+    cells = walk(buffer, start, stop, order == "big", np.array(forms, dtype=np.int64), np.array(skips, dtype=np.int64),
                  np.array(befores, dtype=bool), np.array(bares, dtype=bool))  # fmt: skip
     for place, body in enumerate(bodies):
         half = Half.BEFORE if befores[place] else Half.AFTER
@@ -183,7 +183,7 @@ def test_many_bodies_walk_as_each_alone(
 @given(st.lists(st.binary(max_size=40), max_size=6), st.sampled_from(ORDERS), st.sampled_from(list(BodyLayout)))
 def test_no_bytes_make_a_walk_raise(bodies: list[bytes], order: Order, form: BodyLayout) -> None:
     buffer, start, stop = laid(bodies)
-    cells = walk(buffer, start, stop, order, np.full(len(bodies), form, dtype=np.int64))
+    cells = walk(buffer, start, stop, order == "big", np.full(len(bodies), form, dtype=np.int64))
     for place, body in enumerate(bodies):
         alone, _ = columns_of(body, order, form)
         assert of_body(cells, place, int(start[place])) == as_told(alone)

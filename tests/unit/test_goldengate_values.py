@@ -304,12 +304,12 @@ def images(
         buffer,
         start,
         stop,
-        "little",
+        False,
         None if forms is None else np.array(forms),
         None,
         None if before is None else np.array(before),
     )
-    found = read_images(buffer, cells, np.array(group, dtype=np.int64), definitions, "utf-8", "little", put)
+    found = read_images(buffer, cells, np.array(group, dtype=np.int64), definitions, "utf-8", put)
     return found, found.problems
 
 

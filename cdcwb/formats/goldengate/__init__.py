@@ -25,9 +25,11 @@ from cdcwb.formats.dissector import (
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import plan as planning
 from cdcwb.formats.goldengate.contents import column_types, typed_rows, wanted_for
+from cdcwb.formats.goldengate.definitions import read_definitions
 from cdcwb.formats.goldengate.events import LogdumpReader
 from cdcwb.formats.goldengate.layout import COMPRESSED, IO_TYPES, is_raw_trail, logdump_script
 from cdcwb.formats.goldengate.plan import OPTIONS, FirstPass, Options, TrailContext, TrailState
+from cdcwb.formats.goldengate.records import RecordSettings
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
 from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Stream
@@ -57,7 +59,8 @@ class GoldenGate(TrailFormat):
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""
-        self.parse_options(options).side_definitions()
+        checked = self.parse_options(options)
+        read_definitions(checked.definitions, checked.charset)
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the beginnings of the first files."""
@@ -88,12 +91,12 @@ class GoldenGate(TrailFormat):
         start, stop = stream.starts[first : first + 2]
         head = stream.read(start, min(start + HEAD, stop)).tobytes()
         if not is_raw_trail(head):
-            return Framing(options.reading)
+            return Framing(RecordSettings(options.charset))
         path, checked = stream.files[first].path, _checked(head)
         if checked is None:
             raise _refusal(path)
         row = detected_row("layout", RAW_TRAIL, f"{checked}; {_UNTRIED}", False, path)
-        return Framing(options.reading._replace(raw=True), detected=(row,))
+        return Framing(RecordSettings(options.charset, raw=True), detected=(row,))
 
     def segments(self, stream: Stream, framing: Framing, start: int, stop: int) -> Iterator[Segments]:
         """See :meth:`cdcwb.formats.records.RecordFormat.segments`. They end with the last record

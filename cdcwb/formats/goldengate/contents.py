@@ -271,16 +271,17 @@ class ColumnSpans:
 
     For each column: ``row`` (the body), ``index`` (of the column), ``start`` and ``stop`` (the value after the null
     indicator, bytes of the buffer), ``indicator`` (-1: missing; of a bare column 0), ``half`` (a :class:`Half`),
-    ``bare``, ``is_null`` and ``odd`` (the null indicator is missing, or neither 0000 nor FFFF). ``offsets``: body k has
-    the columns ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the offset in the buffer at which the
-    walk failed, -1 if it reached the end; the columns before that offset are included.
+    ``bare``, ``is_big`` (the byte order), ``is_null`` and ``odd`` (the null indicator is missing, or neither 0000 nor
+    FFFF). ``offsets``: body k has the columns ``offsets[k]`` up to ``offsets[k + 1]``. ``bad`` for each body: the
+    offset in the buffer at which the walk failed, -1 if it reached the end; the columns before it are included.
     """
 
-    def __init__(self, columns: Ints, bare: Bools, offsets: Ints, bad: Ints) -> None:
+    def __init__(self, columns: Ints, bare: Bools, is_big: Bools, offsets: Ints, bad: Ints) -> None:
         self.index, self.start, self.stop, self.indicator, self.half = columns
         self.offsets, self.bad = offsets, bad
         self.row: Ints = np.repeat(np.arange(len(bad)), np.diff(offsets))
         self.bare: Bools = bare[self.row]
+        self.is_big: Bools = is_big[self.row]
         self.is_null: Bools = self.indicator == 0xFFFF
         self.odd: Bools = (self.indicator != 0) & ~self.is_null
 
@@ -291,10 +292,10 @@ class ColumnSpans:
 
 
 @kernel
-def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, bad: Ints) -> int:
+def _walk(b: Bytes, bodies: Ints, columns: Ints, offsets: Ints, bad: Ints) -> int:
     """See :func:`walk`. ``bodies``: first byte of the columns (-1: none), last+1, bytes of the length of a before
-    image, half and bare of each; ``columns``: index, start, stop, indicator and half of each. Returns the number of
-    columns."""
+    image, half, bare and is_big of each; ``columns``: index, start, stop, indicator and half of each. Returns the
+    number of columns."""
     count = 0
     for body in range(bodies.shape[1]):
         offsets[body] = count
@@ -305,7 +306,7 @@ def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, ba
         if at > last or (width > 0 and at < last < at + width):
             bad[body] = min(at, last)
             continue
-        high = 0 if is_big or bare else 1  # which of two bytes is the high one
+        high = 0 if bodies[5, body] else 1  # which of two bytes is the high one
         middle = at
         if width > 0 and at < last:
             size = 0
@@ -338,31 +339,33 @@ def _walk(b: Bytes, bodies: Ints, is_big: bool, columns: Ints, offsets: Ints, ba
 
 
 def walk(
-    buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints | None = None, skip: Ints | None = None, before:
-    Bools | None = None, bare: Bools | None = None,
+    buffer: Bytes, start: Ints, stop: Ints, is_big: Bools | bool, forms: Ints | None = None, skip: Ints | None = None,
+    before: Bools | None = None, bare: Bools | None = None,
 ) -> ColumnSpans:  # fmt: skip
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
-    ``forms``: a :class:`BodyLayout` for each (None: COLUMNS), ``skip``: bytes before the columns (SyskeyLen; None: 0),
+    ``is_big``: their byte order. ``forms``: a :class:`BodyLayout` for each (None: COLUMNS), ``skip``: bytes before the
+    columns (SyskeyLen; None: 0),
     ``before``: the only image of such a body is a before image (None: an after image), ``bare``: the columns are
     big-endian without null indicators (None: none are).
     """
     none = np.zeros(len(start), dtype=np.int64)
     forms, skip = none if forms is None else forms, none if skip is None else skip
     bare = none > 0 if bare is None else bare
+    is_big = is_big | bare
     half = none + Half.AFTER if before is None else np.where(before, Half.BEFORE, Half.AFTER)
     is_read = (start >= 0) & (start < stop) & (forms != BodyLayout.OPAQUE)
-    bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare])
+    bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare, is_big])
     columns = np.empty((5, int((stop - start)[is_read].sum()) // 4), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
-    count = _walk(read_only(buffer), bodies, order == "big", columns, offsets, bad)
-    return ColumnSpans(columns[:, :count], bare, offsets, bad)
+    count = _walk(read_only(buffer), bodies, columns, offsets, bad)
+    return ColumnSpans(columns[:, :count], bare, is_big, offsets, bad)
 
 
 def fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints, skip: Ints) -> Ints:
     """How well bodies can be walked, a number for each: best if to their end with ascending indexes in each image, and
     all columns begin with a null indicator as well; then by the number of complete columns."""
-    cells = walk(buffer, start, stop, order, forms, skip)
+    cells = walk(buffer, start, stop, order == "big", forms, skip)
     count, index, row, half = np.diff(cells.offsets), cells.index, cells.row, cells.half
     falls = (row[1:] == row[:-1]) & (half[1:] == half[:-1]) & (index[1:] <= index[:-1])
     rises = np.bincount(row[1:][falls], minlength=len(count)) == 0

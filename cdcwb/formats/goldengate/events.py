@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import Bools, EventBatch, Ints, as_array, from_matrix
+from cdcwb.formats.arrays import Bools, EventBatch, Ints, as_array, integers
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
@@ -53,7 +53,6 @@ for _number, _type in layout.IO_TYPES.items():
 _KIND_OF[layout.RESTART_ABEND] = _KIND[Kind.CONTROL]  # a rollback, if a transaction is open
 _IMAGED: Final = np.isin(_KINDS, [str(kind) for kind in (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)])
 _DELETE: Final = _OPERATIONS.index(str(Operation.DELETE))
-_TEN: Final = 10 ** np.arange(9, -1, -1, dtype=np.int64)
 _MOST_RBA: Final = 10**10
 
 
@@ -90,11 +89,10 @@ class Assigned:
         is_second = np.isin(self.place, shared.second) & ~records.twin
         too_high = records.rba >= _MOST_RBA
         self.placed = (records.rba != MISSING) & (records.shape <= FILE_HEADER) & ~too_high
-        digits = np.empty((count, 20), np.uint8)  # ten of the trail file's number, ten of the RBA
-        numbers = np.array([one.shown for one in shared.files] or [0], np.int64)[self.trail]
-        for at, value in ((0, numbers), (10, np.where(self.placed, records.rba, 0))):
-            digits[:, at : at + 10] = value[:, None] // _TEN % 10 + ord("0")
-        self.position = from_matrix(digits, 0, 20, ~self.placed)
+        sequence = np.array([one.shown for one in shared.files] or [0], np.int64)[self.trail]
+        parts = (integers(one) for one in (sequence, np.where(self.placed, records.rba, 0)))
+        position = pc.binary_join_element_wise(*(pc.ascii_lpad(one, 10, "0") for one in parts), "")
+        self.position = pc.if_else(pa.array(self.placed), position, None)
         for fault in records.faults:
             self.problem(fault.record, fault.code, fault.sentence)
         said = "RBA {} has more than ten digits: no position"

@@ -20,7 +20,7 @@ from cdcwb.formats.arrays import Bools, Bytes, EventBatch, Ints, TextPool
 from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding, Order
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
 from cdcwb.formats.goldengate.plan import TrailContext
 from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.model import Problem
@@ -147,9 +147,8 @@ def _columns(group: Ints, index: Ints, definitions: Definitions, put: Sequence[P
 
 
 def read_images(
-    buffer: Bytes, cells: ColumnSpans, group: Ints, definitions: Definitions, charset: str, order: Order, put:
-    Sequence[Put],
-) -> Images:  # fmt: skip
+    buffer: Bytes, cells: ColumnSpans, group: Ints, definitions: Definitions, charset: str, put: Sequence[Put]
+) -> Images:
     """The images of records from the cells of their bodies.
 
     A record has the images of which it has a column. Keys are in the order of the column indexes, without repetitions:
@@ -163,7 +162,7 @@ def read_images(
     columns, number = _columns(group[row], index, definitions, put)
     pool = TextPool()
     of_put = pool.add(pa.array([one.text for one in put], pa.string()))
-    of_cells, problems = _decoded(buffer, cells, columns, number[len(put) :], pool, charset, order)
+    of_cells, problems = _decoded(buffer, cells, columns, number[len(put) :], pool, charset)
     place = np.concatenate([of_put, of_cells])
     rank = row * 2 + half << 32 | index
     if not (rank[1:] > rank[:-1]).all() or (place < 0).any():
@@ -187,22 +186,21 @@ def read_images(
 
 
 def _decoded(
-    buffer: Bytes, cells: ColumnSpans, columns: Sequence[_Column], number: Ints, pool: TextPool, charset: str, order:
-    Order,
-) -> tuple[Ints, list[tuple[int, Problem, str]]]:  # fmt: skip
+    buffer: Bytes, cells: ColumnSpans, columns: Sequence[_Column], number: Ints, pool: TextPool, charset: str
+) -> tuple[Ints, list[tuple[int, Problem, str]]]:
     """All values of some bodies as text: the index of each in the pool (-1: invalid bytes, which are in no image), and
     problems as (record, code, sentence). ``number``: the column of each cell."""
     codings: dict[Coding, int] = {}
-    of_column = np.array([codings.setdefault(one.coding, len(codings)) for one in columns], np.int16)
-    codes = of_column[number] * 2 + cells.bare
+    of_column = np.array([codings.setdefault(one.coding, len(codings)) for one in columns], np.int32)
+    codes = of_column[number] * 4 + cells.is_big * 2 + cells.bare
     place = np.zeros(len(number), dtype=np.int64)
     problems: list[tuple[int, Problem, str]] = []
     for code in np.flatnonzero(np.bincount(codes)).tolist():
-        how, bare = list(codings)[code // 2], code % 2
+        how, is_big, bare = list(codings)[code // 4], code // 2 % 2, code % 2
         how = GUESS_FIXED if bare and how is GUESS else how
         chosen = np.flatnonzero(codes == code)
         start, stop, is_null = cells.start[chosen], cells.stop[chosen], cells.is_null[chosen]
-        found = texts(buffer, start, stop, is_null, how, charset, "big" if bare else order)
+        found = texts(buffer, start, stop, is_null, how, charset, "big" if is_big else "little")
         place[chosen] = pool.add(found.array)
         problems += [(int(chosen[at]), problem, sentence) for at, problem, sentence in found.problems]
     for cell in np.flatnonzero(cells.odd).tolist():
@@ -252,32 +250,24 @@ class RowImages:
 
     def fill(self, batch: EventBatch, rows: Ints) -> None:
         """Fills the images of a batch, and adds the problems of decoding."""
-        orders: tuple[tuple[Order, Bools], ...] = (("little", ~self._is_big[rows]), ("big", self._is_big[rows]))
-        for order, chosen in orders:
-            if not chosen.any():
-                continue
-            some = np.flatnonzero(chosen)
-            mine = rows[some]
-            start = np.where((self._is_row & self._is_known)[mine], self._start[mine], -1)
-            skip = np.maximum(self._records.column("SyskeyLen")[mine], 0)
-            bodies = self._stop[mine], order, self._forms[mine], skip, self._before[mine], self._bare[mine]
-            cells = contents.walk(self._buffer, start, *bodies)
-            bad = np.where(self._strict[mine], cells.bad, -1)
-            if (bad >= 0).any():
-                cells = contents.walk(self._buffer, np.where(bad >= 0, -1, start), *bodies)
-            put = self._large_objects(mine, cells)
-            version = self._version[mine]
-            images = read_images(self._buffer, cells, version, self._definitions, self._charset, order, put)
-            for at, code, sentence in images.problems:
-                batch.problem(int(some[at]), code, sentence)
-            unknown = (self._is_row & ~self._is_known & (self._stop > self._start))[mine]
-            for at in some[unknown].tolist():
-                batch.problem(at, Problem.ROW_SIZE, contents.UNKNOWN_ORDER)
-            for at in np.flatnonzero(bad >= 0).tolist():
-                sentence = contents.not_columns(int(bad[at] - self._start[mine[at]]), bool(self._bare[mine[at]]))
-                batch.problem(int(some[at]), Problem.ROW_SIZE, sentence)
-            for name in ("before", "after", "key"):
-                batch.put(name, getattr(images, name), None if chosen.all() else some)
+        start = np.where((self._is_row & self._is_known)[rows], self._start[rows], -1)
+        skip = np.maximum(self._records.column("SyskeyLen")[rows], 0)
+        bodies = self._stop[rows], self._is_big[rows], self._forms[rows], skip, self._before[rows], self._bare[rows]
+        cells = contents.walk(self._buffer, start, *bodies)
+        bad = np.where(self._strict[rows], cells.bad, -1)
+        if (bad >= 0).any():
+            cells = contents.walk(self._buffer, np.where(bad >= 0, -1, start), *bodies)
+        put = self._large_objects(rows, cells)
+        images = read_images(self._buffer, cells, self._version[rows], self._definitions, self._charset, put)
+        for at, code, sentence in images.problems:
+            batch.problem(at, code, sentence)
+        for at in np.flatnonzero((self._is_row & ~self._is_known & (self._stop > self._start))[rows]).tolist():
+            batch.problem(at, Problem.ROW_SIZE, contents.UNKNOWN_ORDER)
+        for at in np.flatnonzero(bad >= 0).tolist():
+            sentence = contents.not_columns(int(bad[at] - self._start[rows[at]]), bool(self._bare[rows[at]]))
+            batch.problem(at, Problem.ROW_SIZE, sentence)
+        for name in ("before", "after", "key"):
+            batch.put(name, getattr(images, name))
 
     def _large_objects(self, rows: Ints, cells: ColumnSpans) -> list[Put]:
         """The values of large objects, joined from fragments."""

@@ -87,8 +87,8 @@ _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
         b"TG",
         (
             r"(?P<kind>TokenID|GroupID) +(?:"
-            r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x(?P<info>[0-9a-fA-F]{1,2}),?"
-            r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?(?P<other_info>[0-9a-fA-F]{1,3}) *,"
+            r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x[0-9a-fA-F]{1,2},?"
+            r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?[0-9a-fA-F]{1,3} *,"
             r") +Length +(?P<length>\d{1,18})"
         ),
     ),

@@ -28,7 +28,6 @@ from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.goldengate.contents import file_header, fit, forms_of, walk
 from cdcwb.formats.goldengate.definitions import (
     RECORD_VERSION,
-    Definition,
     Lookup,
     MetadataText,
     TrailFile,
@@ -118,15 +117,6 @@ class Options:
             mode=opt.as_choice("mode", values.get("mode", "PERMISSIVE"), opt.MODES),
             images=opt.as_bool("images", values.get("images", "true")),
         )
-
-    @property
-    def reading(self) -> RecordSettings:
-        """How records are read."""
-        return RecordSettings(self.charset)
-
-    def side_definitions(self) -> list[Definition]:
-        """The definitions of the DEFGEN files. Raises OptionError if there are none."""
-        return read_definitions(self.definitions, self.charset)
 
 
 class Bodies(NamedTuple):
@@ -322,7 +312,7 @@ def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, opti
     is_short = (stop - start < records.length[rows]) & ~is_unified
     for (at, order), prefix in product(enumerate(_ORDERS), prefixes):
         forms = forms_of(records.io[rows], prefix)
-        cells = walk(records.body, start, stop, order, forms, skip, bare=records.nonstop[rows])
+        cells = walk(records.body, start, stop, order == "big", forms, skip, bare=records.nonstop[rows])
         valid = ((cells.bad < 0) | is_short)[cells.row] & ~(cells.odd & is_unified[cells.row])
         np.maximum.at(most[:, at], table[cells.row[valid]], cells.index[valid] + 1)
     for code in np.unique(table).tolist():
@@ -513,7 +503,7 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
         for some in found
         for one in some.metadata
     )
-    inferred = _definitions(plan, found, Lookup(texts, options.side_definitions()))
+    inferred = _definitions(plan, found, Lookup(texts, read_definitions(options.definitions, options.charset)))
     positions = [
         position_text(file.shown, rba)
         for one, file in zip(sections, files, strict=True)

@@ -494,26 +494,20 @@ class _Decoder:
         if not groups:
             return
         data, at = lines.bytes_of(lines.owners(Role.GROUP, Role.GROUP_TOKEN), len(lines.role), Role.GROUP_HEX)
-        heads: list[tuple[int, bytes]] = []  # the first four bytes of each group and token: id, info and length
-        for role in (Role.GROUP, Role.GROUP_TOKEN):
-            found = lines.fields[role]
-            info = np.maximum(np.maximum(found.numbers("info", True), found.numbers("other_info", True)), 0)
-            columns = (found.line, found["number"].to_numpy(), info, found.numbers("length"))
-            for line, number, one, length in zip(*(column.tolist() for column in columns), strict=True):
-                heads.append((line, bytes([number & 255, one & 255]) + (length & 0xFFFF).to_bytes(2, "big")))
+        heads: dict[int, bytes] = {}  # the first four bytes of each group and token: id, info (as 0) and length
+        for found in (lines.fields[Role.GROUP], lines.fields[Role.GROUP_TOKEN]):
+            numbered = zip(found["number"].to_pylist(), found.numbers("length").tolist(), strict=True)
+            start = (bytes([number & 255, 0]) + (length & 0xFFFF).to_bytes(2, "big") for number, length in numbered)
+            heads |= zip(found.line.tolist(), start, strict=True)
         bodies = [out.data(record) for record in range(self.count)]
         made = {record: b"" for record in groups if not bodies[record]}
         is_whole = False  # the hex of a group has its tokens, too
-        for line, head in sorted(heads):
-            content: bytes = data[at[line] : at[line + 1]].tobytes()
-            if lines.role[line] == Role.GROUP:
-                is_whole = bool(content)
-                content = content or head
-            else:
-                content = b"" if is_whole else head + content
-            record = int(lines.record[line])
-            if record in made:
-                made[record] += content
+        for line, head in sorted(heads.items()):
+            content, record = data[at[line] : at[line + 1]].tobytes(), int(lines.record[line])
+            is_group = lines.role[line] == Role.GROUP
+            is_whole = bool(content) if is_group else is_whole
+            if record in made and (is_group or not is_whole):
+                made[record] += content if is_group and content else head + content
         bodies = [made.get(record, body) for record, body in enumerate(bodies)]
         out.body = np.frombuffer(b"".join(bodies), np.uint8)
         out.body_at = np.append(0, np.cumsum([len(one) for one in bodies]))

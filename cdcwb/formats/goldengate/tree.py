@@ -339,7 +339,7 @@ class Tree:
         start, stop, forms, skips = np.array([[0], [len(data)], [self.form], [skip]])
         before = layout.are_before_images(np.array([self.io]), np.array([side]))
         body = np.frombuffer(data.data, np.uint8)
-        cells = contents.walk(body, start, stop, self.order, forms, skips, before, np.array([self.bare]))
+        cells = contents.walk(body, start, stop, self.order == "big", forms, skips, before, np.array([self.bare]))
         bad = int(cells.bad[0])
         if skip:
             meaning = f"NonStop: the row's system key, {skip} bytes"
