@@ -15,6 +15,8 @@ All of them pickle, so they can be sent from a worker process. A known location 
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "CaptureError",
     "ChangedFileError",
@@ -73,7 +75,8 @@ class CaptureError(Exception):
         return [_printable(line) for line in (f"{type(self).__name__}: {self.sentence}", *self.advice)]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.path, self.offset, self.needed, self.available, self.advice))
+        about = {name: getattr(self, name) for name in ("path", "offset", "needed", "available", "advice")}
+        return _rebuild, (type(self), self.message, about)
 
 
 def _printable(text: str) -> str:
@@ -81,16 +84,8 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def _rebuild(
-    kind: type[CaptureError],
-    message: str,
-    path: str | None,
-    offset: int | None,
-    needed: int | None,
-    available: int | None,
-    advice: tuple[str, ...],
-) -> CaptureError:
-    return kind(message, path=path, offset=offset, needed=needed, available=available, advice=advice)
+def _rebuild(kind: type[CaptureError], message: str, about: dict[str, Any]) -> CaptureError:
+    return kind(message, **about)
 
 
 class UnknownFormatError(CaptureError):

@@ -28,6 +28,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from functools import partial, reduce
 from typing import Any, Final, NamedTuple
 
@@ -262,14 +263,13 @@ def needed_by(columns: Collection[str], names: Iterable[str]) -> list[str]:
 # --- filters ----------------------------------------------------------------------------------------------------------
 
 
-class _Missing:
+class _Missing(Enum):
     """The keyword ``missing``: a value that an image lacks."""
 
-    def __reduce__(self) -> str:
-        return "MISSING"
+    MISSING = "missing"
 
 
-MISSING: Final = _Missing()
+MISSING: Final = _Missing.MISSING
 
 
 @dataclass(frozen=True, slots=True)

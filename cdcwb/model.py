@@ -7,7 +7,7 @@ was not captured; a null value is SQL NULL.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -116,134 +116,76 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-class _ProblemFacts(NamedTuple):
-    severity: Severity
-    heading: str
+_E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
 class Problem(StrEnum):
     """The codes of ``problems``, each with a severity and a heading. Those from ``counter`` on are of what contradicts
     itself only in all of a capture (:func:`cdcwb.analysis.integrity.findings`), not of ``problems``."""
 
-    MALFORMED = "malformed"
-    STALE = "stale"
-    INFERRED = "inferred"
-    TRUNCATED = "truncated"
-    UNKNOWN_RECORD_TYPE = "unknown_record_type"
-    HEADER_SIZE = "header_size"
-    PACKET_SCHEME = "packet_scheme"
-    RESERVED_FLAGS = "reserved_flags"
-    UNEXPECTED_PAYLOAD = "unexpected_payload"
-    NO_SCHEMA = "no_schema"
-    SCHEMA_TEXT = "schema_text"
-    SCHEMA_MISMATCH = "schema_mismatch"
-    SIZE_WORDS = "size_words"
-    ROW_SIZE = "row_size"
-    VALUE = "value"
-    CHARSET = "charset"
-    UNKNOWN_TYPE = "unknown_type"
-    LOB_NOT_IN_STREAM = "lob_not_in_stream"
-    SOURCE_ERROR = "source_error"
-    TIME_RANGE = "time_range"
-    OPEN_TRANSACTION = "open_transaction"
-    NO_BEGIN = "no_begin"
-    UPDATE_HALF = "update_half"
-    REORDERED_UPDATE = "reordered_update"
-    NO_REGISTRY = "no_registry"
-    MASK = "mask"
-    MASK_IMAGES = "mask_images"
-    GAP = "gap"
-    CLOCK = "clock"
-    WIDTH = "width"
-    PARTITION = "partition"
-    APPLY_EXCEPTION = "apply_exception"
-    HEADER_VALUE = "header_value"
-    REPEATED = "repeated"
-    SAME_POSITION = "same_position"
-    TIME_ZONE = "time_zone"
-    CONFLICT = "conflict"
-    LOG_RULE = "log_rule"
-    LOG_STATUS = "log_status"
-    TABLE_KEY = "table_key"
-    KEY_SPELLING = "key_spelling"
-    XML_CHARACTER = "xml_character"
-    JSON_SYNTAX = "json_syntax"
-    NOTE = "note"
-    COUNTER = "counter"
-    POSITION_ORDER = "position_order"
-    ROW_GAP = "row_gap"
-    ROW_STALE = "row_stale"
-    ROW_REPEAT = "row_repeat"
-    ROW_REVIVED = "row_revived"
-    ROW_PHANTOM = "row_phantom"
-    ROW_LATE = "row_late"
+    severity: Severity
+    heading: str
+    """A few words for headings and legends."""
 
-    @property
-    def severity(self) -> Severity:
-        """The severity of this problem."""
-        return _FACTS[self].severity
+    def __new__(cls, code: str, severity: Severity = _W, heading: str = "") -> Self:
+        """A code with its facts."""
+        problem = str.__new__(cls, code)
+        problem._value_, problem.severity, problem.heading = code, severity, heading
+        return problem
 
-    @property
-    def heading(self) -> str:
-        """A few words for headings and legends."""
-        return _FACTS[self].heading
+    MALFORMED = "malformed", _E, "bytes that are not a record"
+    STALE = "stale", _I, "bytes that an earlier read left in the buffer"
+    INFERRED = "inferred", _W, "read by a guess"
+    TRUNCATED = "truncated", _E, "record cut off"
+    UNKNOWN_RECORD_TYPE = "unknown_record_type", _W, "unknown record type"
+    HEADER_SIZE = "header_size", _W, "header longer than known"
+    PACKET_SCHEME = "packet_scheme", _W, "unknown packetization scheme"
+    RESERVED_FLAGS = "reserved_flags", _W, "reserved flags are set"
+    UNEXPECTED_PAYLOAD = "unexpected_payload", _W, "unexpected payload"
+    NO_SCHEMA = "no_schema", _W, "row without a table schema"
+    SCHEMA_TEXT = "schema_text", _W, "table schema text that cannot be parsed"
+    SCHEMA_MISMATCH = "schema_mismatch", _W, "table schema text disagrees with its header"
+    SIZE_WORDS = "size_words", _W, "size words disagree with the payload"
+    ROW_SIZE = "row_size", _W, "row size differs from its schema"
+    VALUE = "value", _W, "bytes that are not a value of the column's type"
+    CHARSET = "charset", _W, "text not in the given character set"
+    UNKNOWN_TYPE = "unknown_type", _W, "column type whose encoding is unknown"
+    LOB_NOT_IN_STREAM = "lob_not_in_stream", _I, "large object content is not in the stream"
+    SOURCE_ERROR = "source_error", _E, "error reported by the source"
+    TIME_RANGE = "time_range", _W, "time outside the years 1 to 9999"
+    OPEN_TRANSACTION = "open_transaction", _W, "transaction without its end"
+    NO_BEGIN = "no_begin", _W, "transaction without its begin"
+    UPDATE_HALF = "update_half", _W, "half of an update"
+    REORDERED_UPDATE = "reordered_update", _I, "update halves in reversed order"
+    NO_REGISTRY = "no_registry", _W, "schema id that the registry does not have"
+    MASK = "mask", _W, "invalid mask, or bits beyond the columns"
+    MASK_IMAGES = "mask_images", _W, "mask disagrees with the images"
+    GAP = "gap", _W, "events missing in a transaction"
+    CLOCK = "clock", _W, "change sequence time that does not advance"
+    WIDTH = "width", _W, "value longer than its header column"
+    PARTITION = "partition", _W, "change outside its partition"
+    APPLY_EXCEPTION = "apply_exception", _W, "change that the target rejected"
+    HEADER_VALUE = "header_value", _W, "header field that contradicts another"
+    REPEATED = "repeated", _I, "repeated record"
+    SAME_POSITION = "same_position", _W, "different records at one position"
+    TIME_ZONE = "time_zone", _W, "printed time that is ambiguous or missing in its zone"
+    CONFLICT = "conflict", _W, "tokens of one transaction disagree"
+    LOG_RULE = "log_rule", _W, "event log field that breaks its rule"
+    LOG_STATUS = "log_status", _I, "status other than N, S, W, E, F"
+    TABLE_KEY = "table_key", _W, "table_key that breaks its grammar"
+    KEY_SPELLING = "key_spelling", _W, "one key in several spellings"
+    XML_CHARACTER = "xml_character", _W, "character that XML 1.0 cannot hold"
+    JSON_SYNTAX = "json_syntax", _W, "JSON with a syntax error"
+    NOTE = "note", _W, "text between records"
+    COUNTER = "counter", _W, "counter or number that contradicts the records"
+    POSITION_ORDER = "position_order", _W, "position out of order"
+    ROW_GAP = "row_gap", _W, "version of a row that is missing between two changes"
+    ROW_STALE = "row_stale", _W, "older version of a row after a newer one"
+    ROW_REPEAT = "row_repeat", _I, "change of a row that arrives again"
+    ROW_REVIVED = "row_revived", _W, "UPDATE after the DELETE of its row"
+    ROW_PHANTOM = "row_phantom", _W, "DELETE after the DELETE of its row"
+    ROW_LATE = "row_late", _W, "change of a row after later ones"
 
-
-_E, _W, _I = Severity.ERROR, Severity.WARNING, Severity.INFO
-_FACTS: Final[dict[Problem, _ProblemFacts]] = {
-    Problem.MALFORMED: _ProblemFacts(_E, "bytes that are not a record"),
-    Problem.STALE: _ProblemFacts(_I, "bytes that an earlier read left in the buffer"),
-    Problem.INFERRED: _ProblemFacts(_W, "read by a guess"),
-    Problem.TRUNCATED: _ProblemFacts(_E, "record cut off"),
-    Problem.UNKNOWN_RECORD_TYPE: _ProblemFacts(_W, "unknown record type"),
-    Problem.HEADER_SIZE: _ProblemFacts(_W, "header longer than known"),
-    Problem.PACKET_SCHEME: _ProblemFacts(_W, "unknown packetization scheme"),
-    Problem.RESERVED_FLAGS: _ProblemFacts(_W, "reserved flags are set"),
-    Problem.UNEXPECTED_PAYLOAD: _ProblemFacts(_W, "unexpected payload"),
-    Problem.NO_SCHEMA: _ProblemFacts(_W, "row without a table schema"),
-    Problem.SCHEMA_TEXT: _ProblemFacts(_W, "table schema text that cannot be parsed"),
-    Problem.SCHEMA_MISMATCH: _ProblemFacts(_W, "table schema text disagrees with its header"),
-    Problem.SIZE_WORDS: _ProblemFacts(_W, "size words disagree with the payload"),
-    Problem.ROW_SIZE: _ProblemFacts(_W, "row size differs from its schema"),
-    Problem.VALUE: _ProblemFacts(_W, "bytes that are not a value of the column's type"),
-    Problem.CHARSET: _ProblemFacts(_W, "text not in the given character set"),
-    Problem.UNKNOWN_TYPE: _ProblemFacts(_W, "column type whose encoding is unknown"),
-    Problem.LOB_NOT_IN_STREAM: _ProblemFacts(_I, "large object content is not in the stream"),
-    Problem.SOURCE_ERROR: _ProblemFacts(_E, "error reported by the source"),
-    Problem.TIME_RANGE: _ProblemFacts(_W, "time outside the years 1 to 9999"),
-    Problem.OPEN_TRANSACTION: _ProblemFacts(_W, "transaction without its end"),
-    Problem.NO_BEGIN: _ProblemFacts(_W, "transaction without its begin"),
-    Problem.UPDATE_HALF: _ProblemFacts(_W, "half of an update"),
-    Problem.REORDERED_UPDATE: _ProblemFacts(_I, "update halves in reversed order"),
-    Problem.NO_REGISTRY: _ProblemFacts(_W, "schema id that the registry does not have"),
-    Problem.MASK: _ProblemFacts(_W, "invalid mask, or bits beyond the columns"),
-    Problem.MASK_IMAGES: _ProblemFacts(_W, "mask disagrees with the images"),
-    Problem.GAP: _ProblemFacts(_W, "events missing in a transaction"),
-    Problem.CLOCK: _ProblemFacts(_W, "change sequence time that does not advance"),
-    Problem.WIDTH: _ProblemFacts(_W, "value longer than its header column"),
-    Problem.PARTITION: _ProblemFacts(_W, "change outside its partition"),
-    Problem.APPLY_EXCEPTION: _ProblemFacts(_W, "change that the target rejected"),
-    Problem.HEADER_VALUE: _ProblemFacts(_W, "header field that contradicts another"),
-    Problem.REPEATED: _ProblemFacts(_I, "repeated record"),
-    Problem.SAME_POSITION: _ProblemFacts(_W, "different records at one position"),
-    Problem.TIME_ZONE: _ProblemFacts(_W, "printed time that is ambiguous or missing in its zone"),
-    Problem.CONFLICT: _ProblemFacts(_W, "tokens of one transaction disagree"),
-    Problem.LOG_RULE: _ProblemFacts(_W, "event log field that breaks its rule"),
-    Problem.LOG_STATUS: _ProblemFacts(_I, "status other than N, S, W, E, F"),
-    Problem.TABLE_KEY: _ProblemFacts(_W, "table_key that breaks its grammar"),
-    Problem.KEY_SPELLING: _ProblemFacts(_W, "one key in several spellings"),
-    Problem.XML_CHARACTER: _ProblemFacts(_W, "character that XML 1.0 cannot hold"),
-    Problem.JSON_SYNTAX: _ProblemFacts(_W, "JSON with a syntax error"),
-    Problem.NOTE: _ProblemFacts(_W, "text between records"),
-    Problem.COUNTER: _ProblemFacts(_W, "counter or number that contradicts the records"),
-    Problem.POSITION_ORDER: _ProblemFacts(_W, "position out of order"),
-    Problem.ROW_GAP: _ProblemFacts(_W, "version of a row that is missing between two changes"),
-    Problem.ROW_STALE: _ProblemFacts(_W, "older version of a row after a newer one"),
-    Problem.ROW_REPEAT: _ProblemFacts(_I, "change of a row that arrives again"),
-    Problem.ROW_REVIVED: _ProblemFacts(_W, "UPDATE after the DELETE of its row"),
-    Problem.ROW_PHANTOM: _ProblemFacts(_W, "DELETE after the DELETE of its row"),
-    Problem.ROW_LATE: _ProblemFacts(_W, "change of a row after later ones"),
-}
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _TEXTS: Final = pa.list_(pa.string())

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Final
+from enum import StrEnum
+from typing import Final, Self
 
 __all__ = [
+    "Described",
     "Display",
     "clock",
     "count",
@@ -38,6 +40,18 @@ _UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
 _UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
+
+
+class Described(StrEnum):
+    """Values with their meaning in words."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        """A value with its meaning."""
+        described = str.__new__(cls, value)
+        described._value_, described.meaning = value, meaning
+        return described
 
 
 def count(number: int) -> str:

@@ -24,6 +24,7 @@ from cdcwb.analysis.event_log import LOCATION, location_texts, log_events
 from cdcwb.analysis.frames import TableStore
 from cdcwb.analysis.images import group_starts
 from cdcwb.analysis.xds import Published, counted, publish_log
+from cdcwb.charts.decisions import LOOKS
 from cdcwb.dataset import Batches, Rows, complete_keys, total
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.model import Operation
@@ -377,10 +378,7 @@ CATEGORIES: Final = {
 OPERATIONS: Final[dict[str | None, str]] = {str(one): str(one) for one in Operation}
 """The operations of changes, in their order."""
 
-_LEFT: Final = {str(one): str(one).replace("_", " ") for one in Decision} | {
-    "needs_snapshot": "needs a snapshot",
-    "left_out": "left out",
-}
+_LEFT: Final = {name: look.title for name, look in LOOKS.items()}
 
 
 def readable(records: Iterable[Mapping[str, Any]]) -> Records:
@@ -474,13 +472,17 @@ def matrix(counts: Iterable[Mapping[str, Any]], kind: str) -> tuple[Records, dic
     return lines, headings
 
 
-def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
-    """The event types in the log, the meaning of each, and its number of rows."""
+def _rows_by_type(counts: Iterable[Mapping[str, Any]]) -> Counter[int | None]:
     totals = Counter[int | None]()
     for row in counts:
         totals[row["event_type"]] += row["rows"]
+    return totals
+
+
+def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
+    """The event types in the log, the meaning of each, and its number of rows."""
     used = []
-    for number, rows in totals.items():
+    for number, rows in _rows_by_type(counts).items():
         known = EVENT_TYPES.get(number or 0)
         about = (known.name, known.meaning, known.verb) if known else (TYPES[None], "reserved: never published", None)
         row = {"event_type": "?" if number is None else str(number)}
@@ -490,9 +492,7 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
 
 def categories_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     """The categories of the event types in the log, with their number of rows and a sentence each."""
-    rows_of = Counter[int | None]()
-    for row in counts:
-        rows_of[row["event_type"]] += row["rows"]
+    rows_of = _rows_by_type(counts)
     used = [
         {"category": name, "types": ", ".join(map(str, types)), "rows": sum(rows_of[kind] for kind in types)}
         | {"sentence": sentence}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,19 +24,20 @@ from cdcwb.analysis.row_versions import (
 )
 from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.model import CHANGES
+from cdcwb.words import Described
 
 __all__ = ["COUNTS", "FOUND", "RECORD", "Break", "breaks_of"]
 
 
-class Break(StrEnum):
+class Break(Described):
     """How a change contradicts the changes of its row before it."""
 
-    GAP = "gap"  # a version of the row is missing between the two
-    STALE = "stale"  # an older version of the row arrives after a newer one
-    REPEAT = "repeat"  # the same change arrives again
-    REVIVED = "revived"  # an UPDATE follows the DELETE of the row
-    PHANTOM = "phantom"  # a DELETE follows the DELETE of the row
-    LATE = "late"  # changes of the row arrive in another order than that of their commits
+    GAP = "gap", "a version of the row is missing between two changes"
+    STALE = "stale", "an older version of the row arrives after a newer one"
+    REPEAT = "repeat", "the same change arrives again"
+    REVIVED = "revived", "an UPDATE follows the DELETE of the row"
+    PHANTOM = "phantom", "a DELETE follows the DELETE of the row"
+    LATE = "late", "changes of the row arrive in another order than that of their commits"
 
 
 RECORD: Final = (

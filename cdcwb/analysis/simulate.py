@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -26,19 +25,20 @@ from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES
+from cdcwb.words import Described
 
-__all__ = ["ABOUT", "KINDS", "WRONG", "ApplyRule", "simulate", "simulated"]
+__all__ = ["KINDS", "WRONG", "ApplyRule", "simulate", "simulated"]
 
 
-class ApplyRule(StrEnum):
+class ApplyRule(Described):
     """How a target applies the changes of a row."""
 
-    ARRIVAL = "arrival"
-    SOURCE_TIME = "source_time"
-    COMMIT = "commit"
-    DELETES_FIRST = "deletes_first"
-    NO_DELETES = "no_deletes"
-    TEXT_POSITION = "text_position"
+    ARRIVAL = "arrival", "in the order in which they arrive"
+    SOURCE_TIME = "source_time", "the latest time of the source wins; of equal times the first that came"
+    COMMIT = "commit", "in the order of their commits: as the source did"
+    DELETES_FIRST = "deletes_first", "in batches of a minute, each with its deletes first"
+    NO_DELETES = "no_deletes", "in the order in which they arrive, without deletes"
+    TEXT_POSITION = "text_position", "in the order of their positions compared as text"
 
 
 WRONG: Final = pa.schema(
@@ -52,15 +52,6 @@ last one that the target applies (null: none), ``right_`` that by the order of c
 
 _WRONG: Final = WRONG.append(pa.field("rule", pa.string()))
 KINDS: Final = ("other values", "missing", "left over")
-ABOUT: Final = {
-    ApplyRule.ARRIVAL: "in the order in which they arrive",
-    ApplyRule.SOURCE_TIME: "the latest time of the source wins; of equal times the first that came",
-    ApplyRule.COMMIT: "in the order of their commits: as the source did",
-    ApplyRule.DELETES_FIRST: "in batches of a minute, each with its deletes first",
-    ApplyRule.NO_DELETES: "in the order in which they arrive, without deletes",
-    ApplyRule.TEXT_POSITION: "in the order of their positions compared as text",
-}
-"""Each rule in words."""
 
 _OPERATIONS: Final = pa.array(map(str, OPERATIONS))
 _BATCH_US: Final = 60_000_000  # microseconds of changes that a target applies in one batch

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
-from enum import StrEnum
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -22,10 +21,9 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_object, nearest
 from cdcwb.model import Completeness, Kind, Operation
 from cdcwb.times import micros
-from cdcwb.words import count, plural
+from cdcwb.words import Described, count, plural
 
 __all__ = [
-    "ABOUT",
     "KINDS",
     "Change",
     "Losses",
@@ -402,32 +400,19 @@ Span = tuple[int | None, int | None]
 _MOST_PAIRS: Final = 250_000  # pairs of changes of one row that are compared
 
 
-class Reason(StrEnum):
+class Reason(Described):
     """Why a change is missing or extra. The first reason that applies is used."""
 
-    NO_OP_UPDATE = "no_op_update"
-    DUPLICATE = "duplicate"
-    LATE = "late"
-    OUT_OF_ORDER = "out_of_order"
-    UNREADABLE = "unreadable"
-    TRANSACTION_GAP = "transaction_gap"
-    AFTER_END = "after_end"
-    BEFORE_START = "before_start"
-    UNEXPLAINED = "unexplained"
+    NO_OP_UPDATE = "no_op_update", "an update that changes nothing"
+    DUPLICATE = "duplicate", "the same change of the row is in the same capture again"
+    LATE = "late", "the other capture has it after other changes of the row, by more than late_after"
+    OUT_OF_ORDER = "out_of_order", "the other capture has it before or after other changes of the row"
+    UNREADABLE = "unreadable", "the other capture has unparsed bytes with the values of the key"
+    TRANSACTION_GAP = "transaction_gap", "the other capture has its transaction, but not all events of it"
+    AFTER_END = "after_end", "later than the last change of the other capture"
+    BEFORE_START = "before_start", "earlier than the first change of the other capture"
+    UNEXPLAINED = "unexplained", "nothing in the two captures shows why"
 
-
-ABOUT: Final[dict[Reason, str]] = {
-    Reason.NO_OP_UPDATE: "an update that changes nothing",
-    Reason.DUPLICATE: "the same change of the row is in the same capture again",
-    Reason.LATE: "the other capture has it after other changes of the row, by more than late_after",
-    Reason.OUT_OF_ORDER: "the other capture has it before or after other changes of the row",
-    Reason.UNREADABLE: "the other capture has unparsed bytes with the values of the key",
-    Reason.TRANSACTION_GAP: "the other capture has its transaction, but not all events of it",
-    Reason.AFTER_END: "later than the last change of the other capture",
-    Reason.BEFORE_START: "earlier than the first change of the other capture",
-    Reason.UNEXPLAINED: "nothing in the two captures shows why",
-}
-"""The meaning of each reason."""
 
 _NOUNS: Final = {
     Reason.NO_OP_UPDATE: "no-op update",

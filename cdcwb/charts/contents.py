@@ -11,7 +11,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.traces import add_bars, add_bins, date_axis, heatmap, known_first, line_axis
+from cdcwb.charts.traces import add_bars, add_bins, add_stacks, date_axis, heatmap, known_first, line_axis
 from cdcwb.model import OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural, size, zone_name
@@ -136,15 +136,12 @@ def operations(records: Iterable[Record]) -> go.Figure:
         totals[row["operation"]] += row["changes"]
     names = sorted(totals, key=lambda name: (totals[name], name or ""))
     figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
-    for outcome in known_first(theme.OUTCOMES, (row["outcome"] for row in rows)):
-        some = {row["operation"]: row["changes"] for row in rows if row["outcome"] == outcome}
-        look = theme.look(theme.OUTCOMES, outcome, "in no transaction")
-        texts = [[theme.label(name), count(number)] for name, number in some.items()]
-        title, hover = (
-            f"{look.title} ({count(sum(some.values()))})",
-            f"%{{customdata[0]}}, {look.title}: %{{customdata[1]}}",
-        )
-        add_bars(figure, look, title, [names.index(name) for name in some], some.values(), texts, hover)
+    of_rows, hover = ("operation", "outcome", "changes"), "%{customdata[0]}, WORD: %{customdata[1]}"
+
+    def texts(name: str | None, number: int) -> list[str]:
+        return [theme.label(name), count(number)]
+
+    add_stacks(figure, rows, of_rows, theme.OUTCOMES, names, texts, hover, "in no transaction")
     figure.update_layout(
         xaxis=theme.counts(max(totals.values(), default=0), "changes"),
         yaxis=line_axis([f"{theme.label(name)}  {count(totals[name])}" for name in names]),

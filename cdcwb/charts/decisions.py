@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.theme import SAFE, Look
-from cdcwb.charts.traces import add_bars, add_markers, known_first, line_axis, no_content
+from cdcwb.charts.traces import add_markers, add_stacks, known_first, line_axis, no_content
 from cdcwb.words import count, plural
 
 __all__ = ["LOOKS", "SYMBOLS", "decisions", "histories"]
@@ -66,15 +66,12 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
     order.reverse()
     words = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in order}
     figure = theme.figure(height=30 * max(1, len(order)) + 110, barmode="stack", bargap=0.3, showlegend=True)
-    for decision in known_first(LOOKS, (row["decision"] for row in rows)):
-        some = {row[kind]: row["rows"] for row in rows if row["decision"] == decision}
-        look = theme.look(LOOKS, decision)
-        texts = [[words[name], f"{count(number)} of {plural(totals[name], unit)}"] for name, number in some.items()]
-        title, hover = (
-            f"{look.title} ({count(sum(some.values()))})",
-            f"%{{customdata[0]}}<br>{look.title}: %{{customdata[1]}}",
-        )
-        add_bars(figure, look, title, [order.index(name) for name in some], some.values(), texts, hover)
+
+    def texts(name: Any, number: int) -> list[str]:
+        return [words[name], f"{count(number)} of {plural(totals[name], unit)}"]
+
+    hover = "%{customdata[0]}<br>WORD: %{customdata[1]}"
+    add_stacks(figure, rows, (kind, "decision", "rows"), LOOKS, order, texts, hover)
     figure.update_layout(
         xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
         yaxis=line_axis([f"{words[name]}  {count(totals[name])}" for name in order]),

@@ -11,16 +11,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.spans import PositionScale, extent, fit, least_share, time_axis
-from cdcwb.charts.traces import no_content, on_axis
+from cdcwb.charts.spans import Bar, PositionScale, days, extent, fit, least_share, time_axis
+from cdcwb.charts.traces import no_content, on_axis, position_axis
 from cdcwb.times import micros, time_of
-from cdcwb.words import local, moment, plural, zone_name
+from cdcwb.words import moment, plural, zone_name
 
 __all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
 
@@ -38,15 +37,6 @@ _APART: Final = 0.12  # of the axis: least distance of two changes of a lane tha
 _HOVER: Final = "<br>".join(f"%{{customdata[{place}]}}" for place in range(6)) + "<extra></extra>"
 
 
-@dataclass(slots=True)
-class _Bar:
-    record: Mapping[str, Any]
-    start: int
-    end: int
-    drawn: float = 0.0
-    lane: int = 0
-
-
 def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     """A bar for every version on the time axis; versions whose rows have no time are on an axis of log positions below.
     Versions without rows have no bar.
@@ -59,10 +49,10 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     drawn, tables = _few(rows)
     with_time = [row for row in drawn if row["first_at"] is not None]
     placed = [row for row in drawn if row["first_at"] is None and row["first_position"] is not None]
-    times = [_Bar(row, micros(row["first_at"]), micros(row["last_at"] or row["first_at"])) for row in with_time]
+    times = [Bar(row, micros(row["first_at"]), micros(row["last_at"] or row["first_at"])) for row in with_time]
     scale = PositionScale(p for row in placed for p in (row["first_position"], row["last_position"]))
     places = [
-        _Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
+        Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
         for row in placed
     ]
     wholes = ((times, max(1_000_000, extent(times, time_axis(times)))), (places, max(1, extent(places))))
@@ -103,7 +93,7 @@ def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], li
     return chosen_rows, [table for table in counts if table in chosen]
 
 
-def _lay_out(bars: list[_Bar], tables: Sequence[str], length: int) -> list[tuple[str, int, int]]:
+def _lay_out(bars: list[Bar], tables: Sequence[str], length: int) -> list[tuple[str, int, int]]:
     """Sets the width and the lane of every bar, on an axis of ``length``; returns by table its first lane and its
     number of lanes."""
     rows_of, top = [], 0
@@ -118,31 +108,23 @@ def _lay_out(bars: list[_Bar], tables: Sequence[str], length: int) -> list[tuple
     return rows_of
 
 
-def _draw_times(figure: go.Figure, bars: list[_Bar], name: str, _: PositionScale) -> None:
+def _draw_times(figure: go.Figure, bars: list[Bar], name: str, _: PositionScale) -> None:
     _draw(figure, bars, name, lambda at: on_axis(time_of(at)), 1000)
     axis = time_axis(bars)
     assert axis is not None, "there are bars"
-    first, last = (local(time).date().isoformat() for time in (axis.first, axis.last))
-    days = first if first == last else f"{first} to {last}"
-    look = {"type": "date", "title": {"text": f"time, {days} ({zone_name()})"}, "anchor": f"y{name}"}
+    title = f"time, {days(axis.first, axis.last)} ({zone_name()})"
+    look = {"type": "date", "title": {"text": title}, "anchor": f"y{name}"}
     figure.update_layout({f"xaxis{name}": look})
     theme.limit_time(figure, axis if axis.outside else None, "begin or end of a version")
 
 
-def _draw_places(figure: go.Figure, bars: list[_Bar], name: str, scale: PositionScale) -> None:
+def _draw_places(figure: go.Figure, bars: list[Bar], name: str, scale: PositionScale) -> None:
     _draw(figure, bars, name, float, 1)
-    places, texts = scale.ticks()
-    axis = {
-        "type": "linear",
-        "tickvals": places,
-        "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(text)) for text in texts],
-        "title": {"text": f"log position ({scale.unit}) of versions whose rows have no time"},
-        "anchor": f"y{name}",
-    }
-    figure.update_layout({f"xaxis{name}": axis})
+    title = f"log position ({scale.unit}) of versions whose rows have no time"
+    figure.update_layout({f"xaxis{name}": position_axis(scale, title, f"y{name}")})
 
 
-def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[int], Any], unit: int) -> None:
+def _draw(figure: go.Figure, bars: list[Bar], name: str, position: Callable[[int], Any], unit: int) -> None:
     """The bars of a panel, in one colour for each schema of a table, and a marker with words where the schema
     changes."""
     for turn, colour in enumerate(_COLOURS):
@@ -178,13 +160,13 @@ def _draw(figure: go.Figure, bars: list[_Bar], name: str, position: Callable[[in
         )
 
 
-def _about(bars: Sequence[_Bar], name: str) -> dict[str, Any]:
+def _about(bars: Sequence[Bar], name: str) -> dict[str, Any]:
     """Records, hover texts and axes of a trace over versions."""
     texts = {"customdata": [_hover(bar.record) for bar in bars], "hovertemplate": _HOVER}
     return {"ids": theme.records_of(bar.record for bar in bars), **texts, "xaxis": f"x{name}", "yaxis": f"y{name}"}
 
 
-def _words(changes: Sequence[_Bar], least: float) -> list[str]:
+def _words(changes: Sequence[Bar], least: float) -> list[str]:
     """The words of the changes of schema; without those that the words before them would cover."""
     words, covered = [], dict[int, float]()
     for bar in sorted(changes, key=lambda bar: (bar.lane, bar.start)):

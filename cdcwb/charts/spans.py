@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cdcwb.model import Completeness, Outcome
 from cdcwb.times import TimeAxis, axis_of, micros
+from cdcwb.words import local
 
 __all__ = [
     "EVENTS_MISSING",
@@ -24,8 +25,8 @@ __all__ = [
     "Bar",
     "PositionScale",
     "Record",
-    "TransactionBar",
     "assign_lanes",
+    "days",
     "extent",
     "fit",
     "lacks",
@@ -73,18 +74,10 @@ EVENTS_MISSING: Final = "events missing"
 NO_END_TIME: Final = "end time not in the stream"
 
 
-class Bar(Protocol):
-    """A bar: ``start`` and ``end`` in units of its axis, the ``drawn`` width, and its ``lane``."""
-
-    start: int
-    end: int
-    drawn: float
-    lane: int
-
-
 @dataclass(slots=True)
-class TransactionBar:
-    """One transaction on one axis, in units of that axis; ``marks`` are pairs of kind and coordinate."""
+class Bar:
+    """One transaction, or one version of a table, on one axis: ``start`` and ``end`` in units of that axis, the
+    ``drawn`` width, its ``lane``, and ``marks``, which are pairs of kind and coordinate."""
 
     record: Record
     start: int
@@ -95,7 +88,7 @@ class TransactionBar:
     hover: list[str] = field(default_factory=list)
 
 
-def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[TransactionBar]:
+def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Bar]:
     """Spans in microseconds since 1970. A transaction without times is left out."""
     known = [micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
     last = max(known, default=0) if capture_end is None else micros(capture_end)
@@ -105,7 +98,7 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Transa
         if began is None and ended is None:
             continue
         start = micros(ended if began is None else began)
-        span = TransactionBar(row, start, start if ended is None else max(start, micros(ended)))
+        span = Bar(row, start, start if ended is None else max(start, micros(ended)))
         missing = lacks(row)
         if began is None or missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
@@ -120,7 +113,7 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Transa
     return spans
 
 
-def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[TransactionBar]:
+def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Bar]:
     """Spans in units of the scale. A transaction without any position is left out."""
     spans = []
     for row in rows:
@@ -128,7 +121,7 @@ def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Transacti
         if first is None and end is None:
             continue
         start = scale.at(end if first is None else first)
-        span = TransactionBar(row, start, start if end is None else max(start, scale.at(end)))
+        span = Bar(row, start, start if end is None else max(start, scale.at(end)))
         missing = lacks(row)
         if missing == NO_BEGIN:
             span.marks.append((NO_BEGIN, start))
@@ -167,6 +160,12 @@ def time_axis(bars: Sequence[Bar]) -> TimeAxis | None:
     return axis_of([at for bar in bars for at in (bar.start, bar.end)])
 
 
+def days(first: datetime, last: datetime) -> str:
+    """The days of an axis: ``2026-02-03``, or ``2026-02-03 to 2026-02-04``."""
+    begin, end = (local(time).date().isoformat() for time in (first, last))
+    return begin if begin == end else f"{begin} to {end}"
+
+
 def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
     """The length of an axis in its own units: that of all bars, or of the time ``axis``."""
     if axis is not None:
@@ -174,7 +173,7 @@ def extent(bars: Sequence[Bar], axis: TimeAxis | None = None) -> int:
     return max((bar.end for bar in bars), default=0) - min((bar.start for bar in bars), default=0)
 
 
-def lay_out(spans: list[TransactionBar], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
+def lay_out(spans: list[Bar], least_span: int, axis: TimeAxis | None = None) -> tuple[int, int]:
     """Sets the drawn width and the lane of every span; returns the number of lanes, and the number of spans that are
     widened. ``axis``: the range of the time axis."""
     lanes = fit(spans, max(least_span, extent(spans, axis)) * least_share(len(spans)))
@@ -196,7 +195,7 @@ def fit(bars: Sequence[Bar], least: float) -> int:
     return max(lanes, default=-1) + 1
 
 
-def whole_seconds(spans: Sequence[TransactionBar]) -> bool:
+def whole_seconds(spans: Sequence[Bar]) -> bool:
     """Whether no time has a fraction of a second."""
     times = [t for s in spans for t in (s.record["began_at"], s.record["ended_at"]) if t is not None]
     return all(time.microsecond == 0 for time in times)

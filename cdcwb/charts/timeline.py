@@ -22,9 +22,10 @@ from cdcwb.charts.spans import (
     NO_END,
     NO_END_TIME,
     STILL_OPEN,
+    Bar,
     PositionScale,
     Record,
-    TransactionBar,
+    days,
     lacks,
     lay_out,
     on_positions,
@@ -33,7 +34,7 @@ from cdcwb.charts.spans import (
     whole_seconds,
 )
 from cdcwb.charts.theme import label
-from cdcwb.charts.traces import date_axis, known_first, line_axis, no_content, on_axis
+from cdcwb.charts.traces import date_axis, known_first, line_axis, no_content, on_axis, position_axis
 from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
@@ -133,9 +134,7 @@ def timeline(
     return figure
 
 
-def _draw_time(
-    figure: go.Figure, spans: list[TransactionBar], domain: list[float], lanes: int, axis: TimeAxis | None
-) -> None:
+def _draw_time(figure: go.Figure, spans: list[Bar], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
     _draw(figure, spans, "", lambda x: x / 1000, lambda x: on_axis(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
@@ -195,53 +194,30 @@ def _count_all(figure: go.Figure, totals: Mapping[str, int]) -> None:
             trace.name = f"{title} ({number.removesuffix(')')} of {count(names[title])} as bars)"
 
 
-def _time_title(spans: list[TransactionBar], axis: TimeAxis | None) -> str:
+def _time_title(spans: list[Bar], axis: TimeAxis | None) -> str:
     """The title of the time axis with the days, because plotly writes them only below the first tick, which may be out
     of sight."""
     starts = [time_of(span.start) for span in spans]
     if axis is not None and axis.outside:
         starts = [axis.first, axis.last]
-    first, last = (local(pick(starts)).date().isoformat() for pick in (min, max))
-    days = first if first == last else f"{first} to {last}"
-    return f"time, {days} ({zone_name()})" + (", in whole seconds" if whole_seconds(spans) else "")
+    whole = ", in whole seconds" if whole_seconds(spans) else ""
+    return f"time, {days(min(starts), max(starts))} ({zone_name()}){whole}"
 
 
 def _draw_positions(
-    figure: go.Figure, spans: list[TransactionBar], scale: PositionScale, domain: list[float], lanes: int, name: str
+    figure: go.Figure, spans: list[Bar], scale: PositionScale, domain: list[float], lanes: int, name: str
 ) -> None:
     _draw(figure, spans, name, float, float)
-    places, texts = scale.ticks()
-    axes = {
-        f"xaxis{name}": {
-            "type": "linear",
-            "range": _range(spans, 1),
-            "tickvals": places,
-            "ticktext": ["<br>".join(theme.label(line, 40) for line in scale.short(t)) for t in texts],
-            "title": {"text": _position_title(scale)},
-            "anchor": f"y{name}",
-        },
-        f"yaxis{name}": _lane_axis(domain, lanes, f"x{name}"),
-    }
-    figure.update_layout(**axes)
-    for position in scale.breaks[:_BREAKS]:
-        figure.add_shape(
-            type="line",
-            xref=f"x{name}",
-            yref=f"y{name} domain",
-            x0=position,
-            x1=position,
-            y0=0,
-            y1=1,
-            line={"color": theme.MUTED, "width": 1, "dash": "dot"},
-        )
-
-
-def _position_title(scale: PositionScale) -> str:
     of_days = f", {scale.days}: commit time and end of the change number" if scale.days else ""
-    return f"log position{of_days} ({scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''})"
+    unit = f"{scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''}"
+    axis = position_axis(scale, f"log position{of_days} ({unit})", f"y{name}") | {"range": _range(spans, 1)}
+    figure.update_layout({f"xaxis{name}": axis, f"yaxis{name}": _lane_axis(domain, lanes, f"x{name}")})
+    for position in scale.breaks[:_BREAKS]:
+        ends = {"xref": f"x{name}", "yref": f"y{name} domain", "x0": position, "x1": position, "y0": 0, "y1": 1}
+        figure.add_shape(type="line", line={"color": theme.MUTED, "width": 1, "dash": "dot"}, **ends)
 
 
-def _draw(figure: go.Figure, spans: list[TransactionBar], axis: str, length: Any, coordinate: Any) -> None:
+def _draw(figure: go.Figure, spans: list[Bar], axis: str, length: Any, coordinate: Any) -> None:
     """The bars of a panel, one or more traces for each outcome, and its markers. The legend has each name once."""
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -287,7 +263,7 @@ def _draw(figure: go.Figure, spans: list[TransactionBar], axis: str, length: Any
             )
 
 
-def _range(spans: list[TransactionBar], least: int) -> list[float]:
+def _range(spans: list[Bar], least: int) -> list[float]:
     """The range of an axis: all bars, at least ``least`` units, with a margin for the markers at its ends."""
     low, high = min(s.start for s in spans), max(s.start + s.drawn for s in spans)
     margin = max((high - low) * 0.015, (least - (high - low)) / 2)
@@ -314,12 +290,12 @@ _HOVER: Final = (
     "<br>duration %{customdata[3]}<br>log position %{customdata[4]} to %{customdata[5]}"
     "<br>%{customdata[6]} in %{customdata[7]}<br>tables %{customdata[8]} · user %{customdata[9]}<extra></extra>"
 )
-"""plotly's template over :attr:`TransactionBar.hover`; WORD is replaced by the outcome."""
+"""plotly's template over :attr:`Bar.hover`; WORD is replaced by the outcome."""
 
 _TEXTS: Final = 1_500_000  # bytes of all hover texts together
 
 
-def tell(times: list[TransactionBar], places: list[TransactionBar], unit: str) -> None:
+def tell(times: list[Bar], places: list[Bar], unit: str) -> None:
     """Sets the hover texts of every span. Captured texts are shortened if their total would be too large for a page.
     ``unit`` is the unit of ``bytes`` (a value of OffsetUnit)."""
     whole = whole_seconds(times)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
+from cdcwb.charts.spans import PositionScale
 from cdcwb.charts.theme import Look
-from cdcwb.words import local, moment, plural, zone_name
+from cdcwb.words import count, local, moment, plural, zone_name
 
 __all__ = [
     "add_bars",
     "add_bins",
     "add_markers",
+    "add_stacks",
     "date_axis",
     "heatmap",
     "known_first",
     "line_axis",
     "no_content",
     "on_axis",
+    "position_axis",
 ]
 
 _COLUMNS: Final = {"type": "category", "showgrid": False, "ticks": ""}
@@ -48,6 +51,13 @@ def line_axis(labels: Sequence[str], **more: Any) -> dict[str, Any]:
     return {"tickvals": list(range(len(labels))), "ticktext": list(labels), "showgrid": False, "ticks": ""} | more
 
 
+def position_axis(scale: PositionScale, title: str, anchor: str) -> dict[str, Any]:
+    """An axis of log positions."""
+    places, texts = scale.ticks()
+    labels = ["<br>".join(theme.label(line, 40) for line in scale.short(text)) for text in texts]
+    return {"type": "linear", "tickvals": places, "ticktext": labels, "title": {"text": title}, "anchor": anchor}
+
+
 def add_bars(
     figure: go.Figure,
     look: Look,
@@ -67,6 +77,26 @@ def add_bars(
         customdata=theme.column(texts),
         hovertemplate=f"{hover}<extra></extra>",
     )
+
+
+def add_stacks(
+    figure: go.Figure,
+    rows: Sequence[Mapping[str, Any]],
+    names: tuple[str, str, str],
+    looks: dict[str, Look],
+    lines: Sequence[Any],
+    texts: Callable[[Any, int], Sequence[str]],
+    hover: str,
+    missing: str = "not given",
+) -> None:
+    """A stack of bars on each of some lines. ``names``: of the columns with the line, the part of the stack and the
+    number. ``hover`` is plotly's template over the ``texts`` of a line and a number; WORD is the part."""
+    line, part, number = names
+    for name in known_first(looks, (row[part] for row in rows)):
+        some = {row[line]: row[number] for row in rows if row[part] == name}
+        look, at = theme.look(looks, name, missing), [lines.index(one) for one in some]
+        title, words = f"{look.title} ({count(sum(some.values()))})", [texts(*pair) for pair in some.items()]
+        add_bars(figure, look, title, at, some.values(), words, hover.replace("WORD", look.title))
 
 
 def add_bins(

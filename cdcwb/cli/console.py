@@ -83,9 +83,9 @@ def jsonable(value: Any) -> Any:
     return value
 
 
-def to_json(value: Any) -> str:
+def to_json(value: Any, indent: int | None = 2) -> str:
     """``value`` as JSON text in Unicode that is also safe to print on a terminal."""
-    text = json.dumps(jsonable(value), ensure_ascii=False, indent=2, allow_nan=False)
+    text = json.dumps(jsonable(value), ensure_ascii=False, indent=indent, allow_nan=False)
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 

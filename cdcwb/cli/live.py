@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from cdcwb.cli.console import print_json, print_lines, safe, working
@@ -81,21 +83,11 @@ def capture(
     topics = Topics.parse(url)
     points = parse_point(start, "--from"), parse_point(end, "--until")
     settings = kafka_settings(config)
-    with working(f"capturing {topics.url}") as step:
-        done = record(
-            topics,
-            target,
-            *points,
-            settings,
-            lambda read, total: step(f"capturing {topics.url}", read, total),
-            file_size,
-            patience,
-        )
+    with working(text := f"capturing {topics.url}") as step:
+        done = record(topics, target, *points, settings, partial(step, text), file_size, patience)
     if as_json:
-        done_ranges = [item._asdict() for item in done.ranges]
-        print_json(
-            {"url": topics.url, "to": target, "messages": done.messages, "bytes": done.bytes, "ranges": done_ranges}
-        )
+        facts = {"url": topics.url, "to": target, "messages": done.messages, "bytes": done.bytes}
+        print_json(facts | {"ranges": [item._asdict() for item in done.ranges]})
         return
     more = "more " if done.continued else ""
     read = f"{plural(done.messages, f'{more}message')}, {size(done.bytes)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cdcwb.cli.console import FINE, UNUSABLE, print_json, print_lines, print_rows, safe
-from cdcwb.cli.options import Source, as_json, format_and_options, no_stream, source
+from cdcwb.cli.options import CaptureArguments, as_json, format_and_options, no_stream, source
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
@@ -54,7 +54,7 @@ class Offset(click.ParamType):
 @click.command()
 @source
 @as_json
-def identify(source: Source, as_json: bool) -> None:
+def identify(source: CaptureArguments, as_json: bool) -> None:
     """Detect the format of a capture and show the evidence; of a folder, the format of each file."""
     from cdcwb.formats import examine, identified
 
@@ -292,13 +292,6 @@ def _short(text: str, everything: bool) -> str:
 
 def field_json(field: Field) -> dict[str, Any]:
     """A field tree as a JSON value: name, offset, length, raw (hex), value, meaning, problem, children."""
-    return {
-        "name": field.name,
-        "offset": field.offset,
-        "length": field.length,
-        "raw": field.raw.hex(),
-        "value": field.value,
-        "meaning": field.meaning,
-        "problem": field.problem,
-        "children": [field_json(child) for child in field.children],
-    }
+    names = ("name", "offset", "length", "raw", "value", "meaning", "problem")
+    facts = {name: getattr(field, name) for name in names} | {"raw": field.raw.hex()}
+    return facts | {"children": [field_json(child) for child in field.children]}

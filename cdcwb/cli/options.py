@@ -17,10 +17,10 @@ from cdcwb.times import parse_time
 
 __all__ = [
     "STREAM",
+    "CaptureArguments",
     "Filters",
     "KeyValue",
     "NearestChoice",
-    "Source",
     "Target",
     "Time",
     "as_json",
@@ -120,7 +120,7 @@ class Target(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Source(NamedTuple):
+class CaptureArguments(NamedTuple):
     """The capture that a command reads: one or several files or folders, read as one capture in the order given, the
     name of its format (or auto), and its reader options."""
 
@@ -144,7 +144,7 @@ def source(command: Command) -> Command:
 
     @wraps(command)
     def collected(paths: tuple[str, ...], format_name: str, options: dict[str, Any], **arguments: Any) -> Any:
-        return command(**arguments, source=Source(paths, format_name, options))
+        return command(**arguments, source=CaptureArguments(paths, format_name, options))
 
     wrapped: Any = format_and_options(collected)
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(), callback=no_stream)(

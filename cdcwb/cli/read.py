@@ -23,10 +23,10 @@ from cdcwb.cli.console import (
 )
 from cdcwb.cli.options import (
     STREAM,
+    CaptureArguments,
     Filters,
     KeyValue,
     NearestChoice,
-    Source,
     Target,
     as_json,
     narrowing,
@@ -64,7 +64,7 @@ STREAMS: Final = ("jsonl", "csv")
 @source
 @strict
 @as_json
-def summary(source: Source, filters: Filters, strict: bool, as_json: bool) -> int:
+def summary(source: CaptureArguments, filters: Filters, strict: bool, as_json: bool) -> int:
     """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
     from cdcwb.analysis.summary_text import summary_lines
@@ -85,7 +85,7 @@ def summary(source: Source, filters: Filters, strict: bool, as_json: bool) -> in
 @source
 @strict
 @as_json
-def continuity(source: Source, filters: Filters, strict: bool, as_json: bool) -> int:
+def continuity(source: CaptureArguments, filters: Filters, strict: bool, as_json: bool) -> int:
     """Check that each change of a row begins where the one before it ended; show where a version is missing, came
     again, or came out of order."""
     from cdcwb.analysis.continuity import continuity as check
@@ -118,7 +118,7 @@ def continuity(source: Source, filters: Filters, strict: bool, as_json: bool) ->
 @source
 @strict
 def export(
-    source: Source, view: str, target: str, kind: str | None, exact: bool, filters: Filters, strict: bool
+    source: CaptureArguments, view: str, target: str, kind: str | None, exact: bool, filters: Filters, strict: bool
 ) -> int:
     """Write one table of a capture to a file or to standard output, in capture order."""
     from cdcwb.analysis.export import check_target, check_url, write_stream
@@ -151,7 +151,7 @@ def export(
 @click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
 @overwriting("a saved capture")
 @source
-def save(source: Source, target: str, overwrite: bool) -> None:
+def save(source: CaptureArguments, target: str, overwrite: bool) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
 
@@ -163,7 +163,9 @@ def save(source: Source, target: str, overwrite: bool) -> None:
     print_lines([safe(f"{target}: a saved {capture.format} capture of {plural(len(capture.files), 'file')}")])
 
 
-def opened(source: Source, filters: Filters, step: Step, check: Callable[[Reading], None] = lambda _: None) -> Capture:
+def opened(
+    source: CaptureArguments, filters: Filters, step: Step, check: Callable[[Reading], None] = lambda _: None
+) -> Capture:
     """The capture of a command with ``filters``. Files and options are checked first; ``check`` raises CaptureError for
     files that the command cannot use. If it needs Spark, ``step`` shows that, and Spark's log lines are off.
 
@@ -222,7 +224,7 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
 @as_json
 @click.option("--to", "target", metavar="FILE.jsonl", type=Target(), help="Write the output of --json to this file.")
 def history(
-    source: Source,
+    source: CaptureArguments,
     table: str,
     pairs_of_key: tuple[tuple[str, str], ...],
     filters: Filters,
@@ -255,8 +257,7 @@ def json_line(change: dict[str, Any]) -> str:
     plain = {name: value for name, value in change.items() if name not in left_out}
     fields = ("column", "old", "new", "old_known")
     differences = [{name: difference[name] for name in fields} for difference in change["differences"]]
-    text = to_json(plain | {"differences": differences})
-    return "".join(line.strip() + (" " if line.endswith(",") else "") for line in text.split("\n"))
+    return to_json(plain | {"differences": differences}, indent=None)
 
 
 def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:

@@ -12,8 +12,8 @@ import click
 
 from cdcwb.cli.console import print_lines, safe, working
 from cdcwb.cli.options import (
+    CaptureArguments,
     KeyValue,
-    Source,
     Target,
     Time,
     infer_keys_option,
@@ -76,7 +76,7 @@ _MOST: Final = 10
 @overwriting("a folder of XDS documents")
 @source
 def xds(
-    source: Source,
+    source: CaptureArguments,
     target: str,
     snapshots: Pairs,
     no_snapshot: bool,
@@ -116,7 +116,7 @@ def xds(
 _LOG: Final = "idm-event-log"
 
 
-def _parted(source: Source) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _parted(source: CaptureArguments) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The format, its reader options, and the publisher settings; some names are both.
 
     Raises OptionError for a name that is neither, naming the nearest.
@@ -138,7 +138,7 @@ def _parted(source: Source) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return form, {name: value for name, value in source.options.items() if name in reader}, settings
 
 
-def _form(source: Source) -> tuple[str, Mapping[str, str] | None]:
+def _form(source: CaptureArguments) -> tuple[str, Mapping[str, str] | None]:
     """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose
     from cdcwb.formats.containers.registry import without_login

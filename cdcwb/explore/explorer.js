@@ -31,18 +31,6 @@ const LIST = [
 ];
 const COPIES = { json: "JSON", hex: "Hex", xds: "XDS" };
 
-function make(tag, about = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(about)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "class") node.className = value;
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
-  return node;
-}
-
-const counted = (number) => Number(number).toLocaleString("en-GB");
 const plural = (number, word) => `${counted(number)} ${word}${Number(number) === 1 ? "" : "s"}`;
 
 /* One of eight colours for a text, always the same one for equal texts. */

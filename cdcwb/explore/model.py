@@ -341,21 +341,18 @@ class Explorer:
     def terms(self, field: int | None = None, image: str = "", column: str = "") -> Term:
         """The filters for the value of a field of the current record (by its number in the tree) or of a column of an
         image, and for all other values. Raises OptionError if filters have no name for it."""
-        record = self.record()
+        record, term = self.record(), None
         if field is not None:
             term = term_of_field(field, record, self.columns, self.kinds)
         elif image in IMAGES:
             term = term_of_value(image, column, self.change(record), record, self.kinds)
-        else:
-            term = None
         if term is None:
             raise OptionError("filters have no name for this field, or it has no value that can be compared")
         return term
 
     def complete_value(self, field: int | None = None, image: str = "", column: str = "") -> str:
         """The complete value of a field of the current record, or of a column of an image."""
-        record = self.record()
-        value = None
+        record, value = self.record(), None
         if field is not None:
             value = next((node.value for number, node in enumerate(record.field.walk()) if number == field), None)
         elif image in IMAGES:

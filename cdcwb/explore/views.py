@@ -226,14 +226,10 @@ def schema_of(index: RecordIndex, version: str | None) -> dict[str, Any] | None:
     ]
     columns = [
         {
-            "ordinal": column["ordinal"],
+            **{name: column[name] for name in ("ordinal", "length", "precision", "scale", "nullable")},
             "name": visible(column["name"], 120),
             "type": visible(column["type"] or "", 80),
-            "length": column["length"],
-            "precision": column["precision"],
-            "scale": column["scale"],
             "key": column["key_position"],
-            "nullable": column["nullable"],
         }
         for column in version_row["columns"] or ()
     ]

@@ -35,7 +35,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     the name of the capture on a page with views of it. ``begin``: the first answer, for a page that opens while the
     kernel runs other cells and hears no requests."""
 
-    _esm = _ASSETS.joinpath("explorer.js").read_text(encoding="utf-8")
+    _esm = "".join(_ASSETS.joinpath(name).read_text(encoding="utf-8") for name in ("dom.js", "explorer.js"))
     _css = _ASSETS.joinpath("explorer.css").read_text(encoding="utf-8")
 
     capture = traitlets.Unicode().tag(sync=True)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from cdcwb import model
@@ -56,7 +57,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{found[0]}'?" if found else ""
 
 
-_VALUES: Final = {
+_VALUES: Final[dict[str, type[StrEnum]]] = {
     "kind": model.Kind,
     "operation": model.Operation,
     "outcome": model.Outcome,

@@ -61,16 +61,17 @@ class Column(Protocol):
 
 
 class Numbers:
-    """Integers; null is :data:`NO_TIME`."""
+    """Integers; null is :data:`NO_TIME`. ``values`` may be a range."""
 
     kind = "number"
 
-    def __init__(self, values: npt.NDArray[Any]) -> None:
-        self.values = values
+    def __init__(self, values: npt.NDArray[Any] | range) -> None:
+        self.values: Any = values
 
     @cached_property
     def _array(self) -> pa.Array:
-        return pa.array(self.values, mask=self.values == NO_TIME)
+        values = np.asarray(self.values)
+        return pa.array(values, mask=values == NO_TIME)
 
     def value(self, row: int) -> Any:
         """The number, or None."""

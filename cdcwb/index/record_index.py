@@ -347,7 +347,7 @@ class RecordIndex:
         numbers = self._numbers
         paths = pa.array([str(entry["file"]) for entry in self.files], pa.large_string())
         columns: dict[str, Column] = {
-            "record": _Counted(self.records),
+            "record": Numbers(range(1, self.records + 1)),
             "file": Codes(numbers["file_index"], paths, SHORT["file"]),
             "offset": Numbers(numbers["offset"]),
             "length": Numbers(numbers["length"]),
@@ -380,22 +380,3 @@ class RecordIndex:
         """The unit of offset and length of a record: byte, row or message."""
         code = self.number("unit", row)
         return self._units[code] if code >= 0 else "byte"
-
-
-class _Counted:
-    """The numbers of the records, from 1."""
-
-    kind = "number"
-
-    def __init__(self, records: int) -> None:
-        self._records = records
-
-    def value(self, row: int) -> int:
-        """The number of a row."""
-        return row + 1
-
-    def compare(self, sign: str, value: Any) -> npt.NDArray[np.bool_]:
-        """See :class:`cdcwb.index.columns.Column`."""
-        if value is None:
-            return np.zeros(self._records, np.bool_)
-        return Numbers(np.arange(1, self._records + 1)).compare(sign, value)

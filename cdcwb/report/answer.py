@@ -36,6 +36,7 @@ __all__ = [
     "Table",
     "Verdict",
     "Widget",
+    "first_of",
     "headings",
     "records",
 ]
@@ -208,11 +209,15 @@ class Answer:
     ``headline``: the answer in a sentence, if the panel has one of its own. ``figure`` (plotly) and ``frame`` (pandas,
     Arrow types) are its first figure and its first table, ``figures`` and ``frames`` all of them; ``facts`` are for
     scripts. On a live page rows and points lead to their records by ``links``, and ``state`` is that of the panel.
+    ``folder``: of the capture, left out of the names of files in tables.
     """
 
-    def __init__(self, title: str = "", links: Links | None = None, state: PanelState | None = None) -> None:
+    def __init__(
+        self, title: str = "", links: Links | None = None, state: PanelState | None = None, folder: str = ""
+    ) -> None:
         self.title = title
         self.links = links
+        self.folder = folder
         self.state = state or PanelState()
         self._display = page_display()
         self.headline = ""
@@ -239,7 +244,7 @@ class Answer:
 
     def table(self, rows: Rows, columns: Columns, **about: Any) -> None:
         """Rows under headings (:class:`Table`)."""
-        self.blocks.append(Table(records(rows), headings(columns), **about))
+        self.blocks.append(Table(records(rows), headings(columns), folder=self.folder, **about))
 
     def chart(
         self,
@@ -280,9 +285,7 @@ class Answer:
     @property
     def figure(self) -> go.Figure:
         """The first figure. Raises OptionError without one."""
-        for figure in self.figures:
-            return figure
-        raise OptionError("this panel has no figure")
+        return first_of([self], "figure", "panel")
 
     @property
     def tables(self) -> list[Table]:
@@ -297,9 +300,7 @@ class Answer:
     @property
     def frame(self) -> pd.DataFrame:
         """The first table. Raises OptionError without one."""
-        for table in self.tables:
-            return _frame(table)
-        raise OptionError("this panel has no table")
+        return first_of([self], "frame", "panel")
 
     @property
     def is_empty(self) -> bool:
@@ -318,6 +319,14 @@ class Answer:
     def __repr__(self) -> str:
         parts = [plural(len(self.figures), "figure"), plural(len(self.tables), "table")]
         return f"{self.title or 'a panel'}: {', '.join(parts)}, {plural(len(self.facts), 'fact')}"
+
+
+def first_of(answers: Iterable[Answer], kind: str, of: str) -> Any:
+    """The first ``figure`` or ``frame`` of some answers. Raises OptionError without one; ``of``: a panel or a view."""
+    for answer in answers:
+        for found in getattr(answer, f"{kind}s"):
+            return found
+    raise OptionError(f"this {of} has no {'table' if kind == 'frame' else kind}")
 
 
 def headings(columns: Columns) -> dict[str, str]:

@@ -15,9 +15,9 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -171,24 +171,12 @@ def _blocks(notebook: Mapping[str, Any], reports: Mapping[str, str], flags: Sequ
     """The blocks of a page below its head, without headings of empty sections. ``flags``: the names of outputs that the
     head already has."""
     cells = notebook["cells"]
-    pairs = zip(cells, [*cells[1:], {}], strict=True)
-    shown = [cell for cell, below in pairs if not _is_empty(cell, below)]
-    yield from _shown(shown, reports, (*flags, NOTHING))
-
-
-def _is_empty(cell: Mapping[str, Any], below: Mapping[str, Any]) -> bool:
-    """Whether a cell is the heading of an empty section."""
-    flags = [output.get("metadata", {}).get("cdcwb") for output in below.get("outputs", ())]
-    return cell["cell_type"] == "markdown" and NOTHING in flags
-
-
-def _shown(
-    cells: Iterable[Mapping[str, Any]], reports: Mapping[str, str], left: Sequence[str]
-) -> Iterator[dict[str, Any]]:
     charts = 0
     first = True
-    for cell in cells:
+    for cell, below in zip(cells, [*cells[1:], {}], strict=True):
         if cell["cell_type"] == "markdown":
+            if any(output.get("metadata", {}).get("cdcwb") == NOTHING for output in below.get("outputs", ())):
+                continue
             source = _text(cell["source"])
             if first:
                 source = re.sub(r"^# +.+\n*", "", source, count=1, flags=re.MULTILINE)  # it is the page's title
@@ -200,7 +188,7 @@ def _shown(
             if output["output_type"] == "stream" and output["name"] == "stdout":
                 yield {"kind": "text", "text": _text(output["text"])}
             data = output.get("data", {})
-            if output.get("metadata", {}).get("cdcwb") in left:
+            if output.get("metadata", {}).get("cdcwb") in (*flags, NOTHING):
                 continue
             if FIGURE_MIME in data:
                 charts += 1
@@ -282,11 +270,6 @@ def _script_json(value: Any) -> str:
 
 def _text(source: str | list[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
-
-
-def now() -> datetime:
-    """The present time, for the time of a report."""
-    return datetime.now(UTC)
 
 
 # --- index ------------------------------------------------------------------------------------------------------------

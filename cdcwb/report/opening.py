@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
 __all__ = [
-    "ANSWERS",
-    "SHOWN",
-    "SUMMARY",
+    "PREPARED",
     "THEMES",
     "OpenedCapture",
     "Parameters",
+    "asked_of",
     "check_parameters",
     "check_target",
     "limited",
@@ -50,11 +49,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-SUMMARY: Final = "summary.json"
-"""The file with the counts of a capture that was saved for reports, in its folder."""
-
-ANSWERS: Final = "answers"
-"""The field of that file with answers that pages need, too (:attr:`cdcwb.Capture.answers`)."""
+PREPARED: Final = "prepared.json"
+"""The file of a capture that was saved for reports, in its folder: the original ``path``, the ``summary``, and further
+``answers`` that pages need (:attr:`cdcwb.Capture.answers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +77,30 @@ def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
     Raises CaptureError (or a child) as :func:`cdcwb.load` does.
     """
     import cdcwb
-    from cdcwb.analysis.frames import TableSnapshot
 
     capture = cdcwb.load(asked.path, asked.format, **asked.options)
-    part = limited(capture, asked)
-    snapshot = TableSnapshot(part, asked.folder, images)
-    return _page(asked, capture, part, snapshot, _summary(asked, snapshot, capture))
+    return look_at(capture, limited(capture, asked), asked, images)
 
 
-def look_at(
-    capture: Capture,
-    part: Capture | None = None,
-    limits: Sequence[str] = (),
-    images: bool = False,
-    times: Mapping[str, Any] | None = None,
-    tables: bool = False,
-) -> OpenedCapture:
-    """:func:`open_page` for an open capture. ``part`` (None: all of it) is the filtered capture, ``limits`` describes
-    the filters, ``times`` are those of the parameters, ``tables``: it has only some of the tables."""
+def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = False) -> OpenedCapture:
+    """:func:`open_page` for an open capture. ``part`` is what the parameters limit it to."""
+    from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import TableSnapshot
-    from cdcwb.analysis.summary import summarize
 
-    path = location_of(capture)
-    options = options_of(capture)
-    asked = Parameters(
-        path=path, format=capture.format, options=options, limits=list(limits), shown=path, **times or {}
-    )
-    snapshot = TableSnapshot(part or capture, None, images)
-    counted: Any = snapshot
-    if limits:
-        summary = summarize(counted, unfiltered=False, whole=capture if tables else None)
-    else:  # every page of a capture begins with its summary
-        summary = answer_of(counted, "summary", summarize)
-    return _page(asked, capture, part or capture, snapshot, summary)
+    snapshot = TableSnapshot(part, asked.folder, images)
+    summary = _summary(asked, snapshot, capture)
+    show.read_by(readers(capture, asked.options))
+    times = (summary["first_time"], summary["last_time"])
+    first, last = (None if time is None else datetime.fromisoformat(time) for time in times)
+    show_times_in(asked.zone, asked.time_zone, first, last)
+    return OpenedCapture(asked, capture, part, snapshot, summary, health(summary))
+
+
+def asked_of(capture: Capture, limits: Sequence[str] = (), **limited_to: Any) -> Parameters:
+    """The parameters that an open capture would have: ``limits`` in words, and the tables and times that they are."""
+    path, options = location_of(capture), options_of(capture)
+    about: dict[str, Any] = {"path": path, "format": capture.format, "options": options, "shown": path}
+    return Parameters(**about, limits=list(limits), **limited_to)
 
 
 def options_of(capture: Capture) -> dict[str, Any]:
@@ -143,18 +131,6 @@ def limited(capture: Capture, asked: Parameters) -> Capture:
     return capture.filter(asked.tables or None, time_from=asked.time_from, time_to=asked.time_to)
 
 
-def _page(
-    asked: Parameters, capture: Capture, part: Capture, snapshot: TableSnapshot, summary: dict[str, Any]
-) -> OpenedCapture:
-    from cdcwb.analysis.contents import readers
-
-    show.read_by(readers(capture, asked.options))
-    times = (summary["first_time"], summary["last_time"])
-    first, last = (None if time is None else datetime.fromisoformat(time) for time in times)
-    show_times_in(asked.zone, asked.time_zone, first, last)
-    return OpenedCapture(asked, capture, part, snapshot, summary, health(summary))
-
-
 def location_of(capture: Capture) -> str:
     """The folder or file that a capture was read from."""
     if capture.place is not None and Path(capture.place).exists():
@@ -166,15 +142,15 @@ def location_of(capture: Capture) -> str:
 
 
 def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
-    """The counts of the capture, from :data:`SUMMARY` if it was saved for reports."""
+    """The counts of the capture, as far as it was saved for reports with them."""
     from cdcwb.analysis.summary import summarize
 
-    counted = Path(asked.path) / SUMMARY
-    if not asked.limits and capture.stored and counted.is_file():
-        facts: dict[str, Any] = json.loads(counted.read_text(encoding="utf-8"))
-        capture.answers.update(_answers(facts.pop(ANSWERS, {})))
-        return facts
-    return summarize(capture, unfiltered=not asked.limits, whole=complete if asked.tables else None)
+    if asked.limits:
+        return summarize(capture, unfiltered=False, whole=complete if asked.tables else None)
+    if capture.stored and (prepared := _prepared(asked.path)):
+        capture.answers.update(_answers(prepared["answers"]))
+        return dict(prepared["summary"])
+    return answer_of(capture, "summary", summarize)  # every page of a capture begins with it
 
 
 _ANSWERS: Final = {"counters": Counters, "positions": Positions, "repeated": Repeated, "continuity": Continuity}
@@ -191,9 +167,6 @@ def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 THEMES = ("auto", "light", "dark")
 """The themes of a page; auto: that of JupyterLab, or of the reader's system."""
-
-SHOWN = "shown.json"
-"""The file with the original path of a capture that was saved for reports, in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +262,7 @@ def check_parameters(
         time_to=end,
         folder=target,
         limits=limits,
-        shown=_shown(found_at),
+        shown=_prepared(found_at).get("path", found_at),
         time_zone=zone,
         theme=theme,
     )
@@ -309,11 +282,11 @@ def _find(path: Any) -> str:
     raise OptionError(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
 
 
-def _shown(path: str) -> str:
-    """The name of a capture on the page."""
-    note = Path(path) / SHOWN
-    saved = note.is_file() and (Path(path) / SAVED).is_file()
-    return str(json.loads(note.read_text(encoding="utf-8"))["path"]) if saved else path
+def _prepared(path: str) -> dict[str, Any]:
+    """What was saved for reports with a capture; empty without it."""
+    file = Path(path) / PREPARED
+    saved = file.is_file() and (Path(path) / SAVED).is_file()
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if saved else {}
 
 
 def _zone(text: Any) -> str:

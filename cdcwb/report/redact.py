@@ -35,7 +35,7 @@ from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.model import TABLES, Problem
 from cdcwb.opening import SAVED
-from cdcwb.report.opening import ANSWERS, SHOWN, SUMMARY
+from cdcwb.report.opening import PREPARED
 from cdcwb.spark.session import on_cluster
 from cdcwb.stored import read_rows
 from cdcwb.words import visible
@@ -260,7 +260,6 @@ def save_captures(
     saved = []
     for (path, format, options), target in zip(captures, folders, strict=True):
         place = Path(load(path, format, **options).save(target / "saved"))
-        (place / SHOWN).write_text(json.dumps({"path": path}), encoding="utf-8")
         marks = Path(path) / BOOKMARKS
         if marks.is_file() and not hidden:  # a note may quote a redacted value
             shutil.copyfile(marks, place / BOOKMARKS)
@@ -270,10 +269,10 @@ def save_captures(
         for place, capture, names in zip(saved, loaded, check_known(loaded, hidden), strict=True):
             if names:
                 redact(place, targets(capture, names))
-    for place in saved:
+    for (path, _, _), place in zip(captures, saved, strict=True):
         capture = load(place)
-        facts = summarize(capture)
+        about: dict[str, Any] = {"path": path, "summary": summarize(capture)}
         kept = {name: one for name, one in capture.answers.items() if is_dataclass(one) and not isinstance(one, type)}
-        facts[ANSWERS] = {name: asdict(one) for name, one in kept.items()}
-        (place / SUMMARY).write_text(json.dumps(facts, default=datetime.isoformat), encoding="utf-8")
+        about["answers"] = {name: asdict(one) for name, one in kept.items()}
+        (place / PREPARED).write_text(json.dumps(about, default=datetime.isoformat), encoding="utf-8")
     return [str(place) for place in saved]

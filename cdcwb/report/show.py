@@ -574,7 +574,10 @@ def _title(part: ByteRun) -> str:
 def _run_text(part: ByteRun) -> str:
     """A run as text, line ends kept."""
     lines = part.raw.decode("utf-8", "backslashreplace").split("\n")
-    text = "\n".join(escape(visible(line, MOST_BYTES)) if line else "" for line in lines)
+    return _run(part, "\n".join(escape(visible(line, MOST_BYTES)) if line else "" for line in lines))
+
+
+def _run(part: ByteRun, text: str) -> str:
     if part.number is None:
         return f'<span class="plain">{text}</span>'
     return f'<span class="{_byte_class(part.number)}" title="{_title(part)}"><b>{part.number}</b>{text}</span>'
@@ -586,16 +589,9 @@ def _groups(root: Field, shown: Sequence[ByteRun]) -> Iterator[str]:
         inside = [part for part in shown if group.offset <= part.offset < group.offset + max(1, group.length)]
         if not inside:
             continue
-        runs = "".join(_hex(part) for part in inside)
+        runs = "".join(_run(part, part.raw.hex(" ")) for part in inside)
         size = plural(sum(len(part.raw) for part in inside), "byte")
         yield f"<div><h4>{escape(visible(group.name, 60))}<small>{size}</small></h4><p>{runs}</p></div>"
-
-
-def _hex(part: ByteRun) -> str:
-    text = part.raw.hex(" ")
-    if part.number is None:
-        return f'<span class="plain">{text}</span>'
-    return f'<span class="{_byte_class(part.number)}" title="{_title(part)}"><b>{part.number}</b>{text}</span>'
 
 
 def _table(root: Field, numbered: Sequence[ByteRun]) -> str:

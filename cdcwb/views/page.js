@@ -26,18 +26,6 @@ function canSplit() {
   return (JSON.parse(config.textContent).federated_extensions ?? []).some((one) => one.name === "@jupyter-widgets/jupyterlab-sidecar");
 }
 
-function make(tag, about = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(about)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "class") node.className = value;
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
-  return node;
-}
-
-const counted = (number) => Number(number).toLocaleString("en-GB");
 const isDark = () => {
   const said = document.body.dataset.jpThemeLight;
   return said === undefined ? matchMedia("(prefers-color-scheme: dark)").matches : said === "false";

@@ -7,9 +7,10 @@ it renders the same figures and tables once. :func:`is_live` detects which appli
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.charts.theme import INK, limit_time
-from cdcwb.errors import OptionError
 from cdcwb.report import show
-from cdcwb.report.answer import Answer, Links, PanelState
+from cdcwb.report.answer import Answer, Links, PanelState, first_of
 from cdcwb.times import time_of
 from cdcwb.views.bench import Bench
 from cdcwb.words import local, page_display, shown_as
@@ -129,18 +129,13 @@ class View:
     @property
     def figure(self) -> go.Figure:
         """The first figure. Raises OptionError without one."""
-        for answer in self.answers().values():
-            for figure in answer.figures:
-                return figure
-        raise OptionError("this view has no figure")
+        return first_of(self.answers().values(), "figure", "view")
 
     @property
     def frame(self) -> pd.DataFrame:
         """The first table, with Arrow types. Raises OptionError without one."""
-        for answer in self.answers().values():
-            for frame in answer.frames:
-                return frame
-        raise OptionError("this view has no table")
+        frame: pd.DataFrame = first_of(self.answers().values(), "frame", "view")
+        return frame
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -206,7 +201,7 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
     ``first_record_id``; ``transaction_id``.
     """
     records: list[int | None] = [None] * len(rows)
-    for find in (_by_place, _by_position, _by_record_id, _by_transaction):
+    for find in (_by_place, partial(_by_value, _POSITIONS), partial(_by_value, _RECORD_IDS), _by_transaction):
         left = [number for number, record in enumerate(records) if record is None]
         if left:
             for number, record in zip(left, find([rows[number] for number in left], changes), strict=True):
@@ -216,7 +211,6 @@ def records_of(rows: Rows, changes: Changes) -> list[int | None]:
 
 def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
     numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.record_index.files}
-
     places = [(numbers.get(str(row.get("file"))), row.get("offset")) for row in rows]
     return [
         None if file is None or not isinstance(offset, int) else changes.record_index.at(file, offset)
@@ -224,25 +218,21 @@ def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
     ]
 
 
-def _by_position(rows: Rows, changes: Changes) -> list[int | None]:
-    return _by_value(rows, _POSITIONS, lambda values: changes.record_index.first("position", values))
-
-
-def _by_record_id(rows: Rows, changes: Changes) -> list[int | None]:
-    return _by_value(rows, _RECORD_IDS, lambda values: changes.record_index.first("record_id", values))
+def _by_value(names: Sequence[str], rows: Rows, changes: Changes) -> list[int | None]:
+    """By the first of some columns that has a value; the first of them is that of the index."""
+    values = _values(rows, names)
+    known = changes.record_index.first(names[0], {value for value in values if value is not None})
+    return [known.get(value) for value in values]
 
 
 def _by_transaction(rows: Rows, changes: Changes) -> list[int | None]:
-    def first(values: set[Any]) -> dict[Any, int]:
-        ids = changes.transactions.rows["transaction_id"]
-        wanted = pc.is_in(ids, value_set=pa.array(list(values), ids.type)).to_numpy(zero_copy_only=False)
-        numbers = np.flatnonzero(wanted & (changes.transactions.record >= 0))
-        return {ids[int(number)].as_py(): int(changes.transactions.record[number]) for number in numbers}
-
-    return _by_value(rows, ("transaction_id",), first)
-
-
-def _by_value(rows: Rows, names: Sequence[str], first: Callable[[set[Any]], Mapping[Any, int]]) -> list[int | None]:
-    values = [next((row[name] for name in names if row.get(name) is not None), None) for row in rows]
-    known = first({value for value in values if value is not None})
+    values, ids = _values(rows, ("transaction_id",)), changes.transactions.rows["transaction_id"]
+    wanted = pc.is_in(ids, value_set=pa.array([*{*values} - {None}], ids.type)).to_numpy(zero_copy_only=False)
+    numbers = np.flatnonzero(wanted & (changes.transactions.record >= 0))
+    known = {ids[int(number)].as_py(): int(changes.transactions.record[number]) for number in numbers}
     return [known.get(value) for value in values]
+
+
+def _values(rows: Rows, names: Sequence[str]) -> list[Any]:
+    """The first value of each row that is not None, of some columns."""
+    return [next((row[name] for name in names if row.get(name) is not None), None) for row in rows]

@@ -36,6 +36,7 @@ from cdcwb.words import moment, shown_as, time_on_axis
 __all__ = ["PageWidget", "page"]
 
 _ASSETS: Final = resources.files("cdcwb.views")
+_SCRIPTS: Final = (resources.files("cdcwb.explore").joinpath("dom.js"), _ASSETS.joinpath("page.js"))
 _VALUES: Final = 300  # of a field, in its menu
 _MORE: Final = 40
 _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
@@ -67,7 +68,7 @@ class PageWidget(anywidget.AnyWidget):
     each panel, by its number, ``panel_N`` and ``figures_N`` (JSON texts, without shapes). After a step, panels are
     drawn when they are visible."""
 
-    _esm = show.asset("dark.js") + _ASSETS.joinpath("page.js").read_text(encoding="utf-8")
+    _esm = "".join([show.asset("dark.js"), *(script.read_text(encoding="utf-8") for script in _SCRIPTS)])
     _css = show.asset("show.css") + _ASSETS.joinpath("page.css").read_text(encoding="utf-8")
     about = traitlets.Dict().tag(sync=True)
     bar = traitlets.Dict().tag(sync=True)

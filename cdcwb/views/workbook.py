@@ -97,18 +97,13 @@ def _write(path: Path, notebook: Any, parameters: Mapping[str, str]) -> None:
 
 
 def _workbench(name: str, pages: Mapping[str, str]) -> Any:
+    new: Any = nbformat.v4
     title = re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", name)
-    cells = [("markdown", f"# {title}\n\n{_HELP}"), ("code", _PARAMETERS), ("code", _LOAD)]
+    cells = [new.new_markdown_cell(f"# {title}\n\n{_HELP}"), new.new_code_cell(_PARAMETERS), new.new_code_cell(_LOAD)]
     for heading, code in pages.items():
-        cells += [("markdown", f"## {heading}"), ("code", code)]
-    of_code: dict[str, Any] = {"execution_count": None, "outputs": []}
-    made: list[dict[str, Any]] = [
-        {"cell_type": kind, "id": f"cell-{number:02}", "source": text, "metadata": {"tags": []}}
-        | (of_code if kind == "code" else {})
-        for number, (kind, text) in enumerate(cells)
-    ]
-    made[1]["metadata"] = {"tags": ["parameters"]}
+        cells += [new.new_markdown_cell(f"## {heading}"), new.new_code_cell(code)]
+    for number, cell in enumerate(cells):
+        cell.update(id=f"cell-{number:02}", metadata={"tags": ["parameters"] if number == 1 else []})
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     about = {"kernelspec": kernel, "language_info": {"name": "python"}, "papermill": {}}
-    text = json.dumps({"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5})
-    return nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+    return nbformat.from_dict(new.new_notebook(cells=cells, metadata=about))  # type: ignore[no-untyped-call]

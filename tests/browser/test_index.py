@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from cdcwb.report.html import IndexEntry, now, write_index
+from cdcwb.report.html import IndexEntry, write_index
 from tests.browser.chrome import errors, opened, requests, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\">"
@@ -47,7 +48,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             about = ("What it is.", verdict, answers["01_capture"][1])
             place = f"{capture}/{name}.html"
             entries.append(IndexEntry(title, capture, place, tone, said, *about, answers=name != "01_capture"))
-    return write_index(folder, entries, now(), "0")
+    return write_index(folder, entries, datetime.now(UTC), "0")
 
 
 @pytest.fixture

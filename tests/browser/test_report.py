@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from selenium.webdriver.common.by import By
 
 import cdcwb_synth as synth
 from cdcwb.report import run_report
-from cdcwb.report.html import SIZE_LIMIT, IndexEntry, now, write_index
+from cdcwb.report.html import SIZE_LIMIT, IndexEntry, write_index
 from tests.browser.chrome import errors, hovered, opened, requests, settled, waiting, without_script
 
 RUNS = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -42,7 +43,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     facts = run_report("transactions", folder / "capture", page, options={"labels": str(labels)})
     transactions = pq.read_table(made / "truth" / "transactions.parquet").num_rows
     index = write_index(
-        folder, [IndexEntry("Transactions", RUNS, page.name, "bad", RUNS, RUNS, RUNS, "bad")], now(), "0"
+        folder, [IndexEntry("Transactions", RUNS, page.name, "bad", RUNS, RUNS, RUNS, "bad")], datetime.now(UTC), "0"
     )
     return SimpleNamespace(page=page, index=index, facts=facts, transactions=transactions)
 

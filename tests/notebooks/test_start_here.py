@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from cdcwb.errors import CaptureError
 from cdcwb.opening import open_small
 from cdcwb.report import execute, notebook_path, notebooks, read_facts
-from cdcwb.report.html import PageInfo, now, page
+from cdcwb.report.html import PageInfo, page
 from cdcwb.report.kernel import Kernel
 from tests.expected import expected
 from tests.made import DATA
@@ -91,7 +92,7 @@ def test_the_lines_that_the_text_speaks_of_are_in_the_tables(tables: dict[str, l
 
 
 def test_the_page_has_text_code_records_and_answers(executed: Any) -> None:
-    html = page(executed, PageInfo("data", now(), "00_start_here", "1"))
+    html = page(executed, PageInfo("data", datetime.now(UTC), "00_start_here", "1"))
     assert html.count('<div class="cdcwb-bytes">') == len(RECORDS) == 10
     assert html.count("<details>") == html.count("<summary>Answer</summary>") == 12
     assert html.count("cdcwb.load(f&#34;{data}/") == 11

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from nbformat import NotebookNode
 from cdcwb.errors import CaptureError
 from cdcwb.report import __main__ as command
 from cdcwb.report import kernel
-from cdcwb.report.html import PageInfo, now
+from cdcwb.report.html import PageInfo
 from cdcwb.report.runner import Report
 from cdcwb.report.suite import Suite, entry_of
 from cdcwb.report.thresholds import judge
@@ -37,7 +38,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
         calls.append((notebook.stem, opened[0][0]))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-        return Report(target, {}, NotebookNode(cells=cells), PageInfo("data", now(), notebook.stem, "1"))
+        return Report(target, {}, NotebookNode(cells=cells), PageInfo("data", datetime.now(UTC), notebook.stem, "1"))
 
     monkeypatch.setattr(command, "run_suite", suite)
     monkeypatch.setattr(command, "make_report", lesson)

@@ -29,8 +29,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return outputs
 
 
-def put_table(rows: Any, columns: dict[str, str], **about: Any) -> None:
-    answer = Answer()
+def put_table(rows: Any, columns: dict[str, str], folder: str = "", **about: Any) -> None:
+    answer = Answer(folder=folder)
     answer.table(rows, columns, **about)
     show.put_blocks(answer)
 

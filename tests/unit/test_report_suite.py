@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.report import notebooks, run_suite, suite
-from cdcwb.report.html import PageInfo, now
+from cdcwb.report.html import PageInfo
 from cdcwb.report.runner import Given, Report, ReportRequest
 
 DATA = Path(__file__).parents[2] / "data"
@@ -54,7 +55,9 @@ class Made:
             raise CaptureError("the notebook stopped")
         target.parent.mkdir(exist_ok=True, parents=True)
         content: Any = json.loads(notebook.read_text()) | {"metadata": {}}
-        report = Report(target, FACTS[notebook.stem], content, PageInfo(wanted.name, now(), notebook.stem, "1"))
+        report = Report(
+            target, FACTS[notebook.stem], content, PageInfo(wanted.name, datetime.now(UTC), notebook.stem, "1")
+        )
         report.write(rest[-1])
         target.with_suffix(".json").write_text(json.dumps(FACTS[notebook.stem]))
         return report

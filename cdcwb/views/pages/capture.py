@@ -204,7 +204,7 @@ class CapturePage(Page):
         heads = "table; table_version; columns; names: named; first_position: from position; origin: comes from"
         heads += "; file; offset"
         none = "No table is described."
-        answer.table(rows[:200], heads, total=len(rows), none=none, folder=self.asked.shown)
+        answer.table(rows[:200], heads, total=len(rows), none=none)
         answer.record({"versions": [[row["table"], row["table_version"], row["columns"]] for row in rows[:1000]]})
 
     @panel("The same on Spark")
@@ -261,9 +261,9 @@ class Explore:
 
     def marks(self) -> Answer:
         """The current bookmarks."""
-        answer = Answer("Bookmarks")
+        answer = Answer("Bookmarks", folder=self.asked.shown)
         marks, index = self.pane.explorer.bookmarks.rows(), self.pane.explorer.index
-        add_marks(answer, marks, len(marks), self.asked.shown)
+        add_marks(answer, marks, len(marks))
         files = plural(len(index.files), "file")
         what = f"{plural(index.records, 'record')} in {files} of the format {index.format}."
         verdict = f"{plural(index.problems, 'problem')}, {plural(len(marks), 'bookmark')}."

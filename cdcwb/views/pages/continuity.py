@@ -13,7 +13,7 @@ from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import FACTS, changes_of, find_table, infer_keys, known_tables
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
-from cdcwb.analysis.simulate import ABOUT, KINDS, ApplyRule, simulated
+from cdcwb.analysis.simulate import KINDS, ApplyRule, simulated
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
@@ -28,20 +28,8 @@ __all__ = ["ContinuityPage"]
 _DRAWN: Final = 2_000  # breaks
 _CHAIN: Final = 40  # changes of a row
 _ROWS: Final = 50
-_RECORDS: Final = {"operation": "change", "position": "position", "file": "file", "offset": "offset"}
-_EARLIER: Final = {
-    "earlier_operation": "contradicts",
-    "earlier_position": "at position",
-    "earlier_offset": "at offset",
-}
-_MEANINGS: Final = {
-    Break.GAP: "a version of the row is missing between two changes",
-    Break.STALE: "an older version of the row arrives after a newer one",
-    Break.REPEAT: "the same change arrives again",
-    Break.REVIVED: "an UPDATE follows the DELETE of the row",
-    Break.PHANTOM: "a DELETE follows the DELETE of the row",
-    Break.LATE: "changes of the row arrive in another order than that of their commits",
-}
+_EARLIER: Final = ("earlier_operation", "earlier_position", "earlier_offset")
+_CONTRADICTS: Final = "earlier_operation: contradicts; earlier_position: at position"
 
 
 class ContinuityPage(Page):
@@ -145,7 +133,7 @@ class ContinuityPage(Page):
             ]
         )
         for kind in result.kinds:
-            answer.note(f"{kind}: {_MEANINGS[Break(kind)]}.")
+            answer.note(f"{kind}: {Break(kind).meaning}.")
 
     @panel("Breaks over time")
     def over_time(self, answer: Answer) -> None:
@@ -153,7 +141,7 @@ class ContinuityPage(Page):
         shown = answer.linked(self.result.listed[:_DRAWN])
         timed = [row for row in shown if row["at"] is not None]
         if timed:
-            answer.chart(charts.breaks_over_time(timed), timed, {"at": "time", "table": "table", "kind": "kind"})
+            answer.chart(charts.breaks_over_time(timed), timed, "at; table; kind")
         elif not self.result.breaks:
             answer.note("There are no breaks.")
         if self.result.breaks > len(timed):
@@ -164,19 +152,15 @@ class ContinuityPage(Page):
     @panel("Tables")
     def tables(self, answer: Answer) -> None:
         """What was checked in each table."""
-        headings = {"table": "table", "rows": "rows", "changes": "changes", "compared": "compared"}
-        headings |= {"keyless": "without a key", "inferred": "inferred key"}
-        headings |= {kind: kind for kind in self.result.kinds}
+        headings = "table; rows; changes; compared; keyless: without a key; inferred: inferred key"
+        headings = "; ".join([headings, *self.result.kinds])
         answer.table(self.result.tables, headings, total=len(self.result.tables), none="No change has a table.")
 
     @panel("Rows with most breaks")
     def rows(self, answer: Answer) -> None:
         """The rows with most breaks."""
-        headings = {"table": "table", "row": "row", "breaks": "breaks", "kinds": "kinds", "file": "first in"}
-        rows = self.worst[:_ROWS]
-        answer.table(
-            rows, headings | {"offset": "at offset"}, total=len(self.worst), none="None.", folder=self.asked.shown
-        )
+        headings = "table; row; breaks; kinds; file: first in; offset: at offset"
+        answer.table(self.worst[:_ROWS], headings, total=len(self.worst))
 
     @panel("Versions of one row")
     def chain(self, answer: Answer) -> None:
@@ -209,41 +193,31 @@ class ContinuityPage(Page):
         begin = max(0, min(first - _CHAIN // 2, len(chain) - _CHAIN))
         shown = answer.linked(chain[begin : begin + _CHAIN])
         answer.note(f"{known.table}, {key_text(key)}: {plural(len(chain), 'change')}.")
-        headings = {"at": "time", "told": "values", "broken": "break", **_RECORDS, **_EARLIER}
-        answer.chart(charts.version_chain(shown), shown, {"operation": "change", "broken": "break", "told": "values"})
-        answer.table(shown, headings, total=len(chain), folder=self.asked.shown, cells=self._both(shown))
+        headings = "at; told: values; broken: break; operation: change; position; file; offset"
+        headings += f"; {_CONTRADICTS}; earlier_offset: at offset"
+        answer.chart(charts.version_chain(shown), shown, "operation: change; broken: break; told: values")
+        answer.table(shown, headings, total=len(chain), cells=self._both(shown))
 
     @panel("What would a target hold?")
     def target(self, answer: Answer) -> None:
         """The rows that a target ends with wrongly, under rules by which real sinks apply changes."""
         found = simulated(self.capture, _ROWS)
         rules = [
-            {"rule": one["rule"], "means": ABOUT[ApplyRule(one["rule"])], "rows": one["rows"], **one["wrong"]}
+            {"rule": one["rule"], "means": ApplyRule(one["rule"]).meaning, "rows": one["rows"], **one["wrong"]}
             for one in found
         ]
         rules = [{**dict.fromkeys(KINDS, 0), **rule} for rule in rules]
-        headings = {"rule": "rule", "means": "how changes are applied", "rows": "wrong rows"}
-        answer.table(rules, headings | {kind: kind for kind in KINDS})
+        headings = "; ".join(["rule; means: how changes are applied; rows: wrong rows", *KINDS])
+        answer.table(rules, headings)
         rows = [
             {**row, "rule": one["rule"], "row": key_text(dict(row["key"])), "file": self._file(row)}
             for one in found
             for row in one["listed"]
         ]
-        headings = {
-            "rule": "rule",
-            "table": "table",
-            "row": "row",
-            "wrong": "wrong",
-            "right_operation": "right: change",
-        }
-        headings |= {
-            "right_position": "position",
-            "position": "applied last: position",
-            "file": "file",
-            "offset": "offset",
-        }
+        headings = "rule; table; row; wrong; right_operation: right: change; right_position: position"
+        headings += "; position: applied last: position; file; offset"
         if rows:
-            answer.table(rows[:_ROWS], headings, total=sum(one["rows"] for one in found), folder=self.asked.shown)
+            answer.table(rows[:_ROWS], headings, total=sum(one["rows"] for one in found))
         answer.record({"wrong_rows_by_rule": {one["rule"]: one["rows"] for one in found}})
 
     def _file(self, row: dict[str, Any]) -> str | None:
@@ -254,13 +228,11 @@ class ContinuityPage(Page):
     def breaks(self, answer: Answer) -> None:
         """The breaks one by one, with both records."""
         shown = [{**row, "row": key_text(row["key"])} for row in self.result.listed[:_ROWS]]
-        headings = {"kind": "kind", "table": "table", "row": "row", "operation": "change", "position": "position"}
-        headings |= {"earlier_operation": "contradicts", "earlier_position": "at position"}
-        headings |= {"columns": "columns"} if any(row["columns"] for row in shown) else {}
-        headings |= {"distance": "late by"} if any(row["distance"] for row in shown) else {}
-        headings |= {"file": "file", "offset": "offset", "earlier_offset": "earlier offset"}
-        total, cells = self.result.breaks, self._both(shown)
-        answer.table(shown, headings, total=total, folder=self.asked.shown, cells=cells)
+        headings = f"kind; table; row; operation: change; position; {_CONTRADICTS}"
+        headings += "; columns" if any(row["columns"] for row in shown) else ""
+        headings += "; distance: late by" if any(row["distance"] for row in shown) else ""
+        headings += "; file; offset; earlier_offset: earlier offset"
+        answer.table(shown, headings, total=self.result.breaks, cells=self._both(shown))
         if self.result.breaks > MOST_BREAKS:
             answer.note(f"Listed are the first {count(MOST_BREAKS)}.")
 
@@ -282,7 +254,7 @@ class ContinuityPage(Page):
             none += f" None of {plural(numbers.numbers, 'number')} of records came again with another record."
         if records := order.total("ordered"):
             none += f" No position is out of order in {plural(records, 'record')}."
-        headings = {"transaction_id": "transaction", "sentence": "what", "file": "file", "offset": "offset"}
+        headings = "transaction_id; sentence; file; offset"
         rows = [*numbers.listed, *({**row, "transaction_id": None} for row in order.listed)][:_ROWS]
         number = numbers.contradictions + order.contradictions
-        answer.table(rows, headings, total=number, none=none, folder=self.asked.shown)
+        answer.table(rows, headings, total=number, none=none)

@@ -183,7 +183,7 @@ class Drift(Page):
         """Rows of unknown table version."""
         heads = "table; events: rows; position: first position; file; offset"
         rows = self.drift.without_version
-        answer.table(rows, heads, none="Every row has a version that is known.", folder=self.asked.shown)
+        answer.table(rows, heads, none="Every row has a version that is known.")
         answer.record({"rows_without_version": self.answered_by()["rows_without_version"]})
 
 

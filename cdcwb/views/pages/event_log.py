@@ -213,7 +213,7 @@ class EventLog(Page):
         answer.record({"key_spellings": len(spellings)})
         if self.log and not self.nothing:
             headings = "table; sentence; file: first in; offset: at offset"
-            answer.table(spellings, headings, none="Each key has one spelling.", folder=self.asked.shown)
+            answer.table(spellings, headings, none="Each key has one spelling.")
 
     @panel("Problems")
     def problems(self, answer: Answer) -> None:

@@ -293,7 +293,7 @@ class Masks(Page):
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = "table; idle: no-op updates; updates: of updates; share; file: first in; offset: at offset"
         none = "Every update whose changed columns are known changes at least one."
-        answer.table(shares, heads, none=none, folder=self.asked.shown)
+        answer.table(shares, heads, none=none)
         answer.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
 
     @panel("Changes of keys", live=True)
@@ -301,19 +301,16 @@ class Masks(Page):
         """Updates that changed the key of a row."""
         moved = ask.key_changes(self.capture)
         heads = "table; old_key; new_key; position; changed_at; transaction_id; file; offset"
-        answer.table(moved, heads, none="No update whose key is known changed it.", folder=self.asked.shown)
+        answer.table(moved, heads, none="No update whose key is known changed it.")
         answer.record({"key_changes": len(moved)})
 
     @panel("Masks against images")
     def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
         heads = "severity; code; sentence; table; file; offset; length"
-        none = (
-            "No mask disagrees with the images of its change."
-            if self.bits
-            else "There are no masks that could disagree."
-        )
-        answer.table(self.wrong, heads, none=none, folder=self.asked.shown)
+        none = "No mask disagrees with the images of its change."
+        none = none if self.bits else "There are no masks that could disagree."
+        answer.table(self.wrong, heads, none=none)
         answer.record(self.answered_by())
 
 

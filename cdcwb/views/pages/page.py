@@ -28,7 +28,7 @@ from cdcwb.model import Problem, Severity
 from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
 from cdcwb.report.facts import stored
-from cdcwb.report.opening import OpenedCapture, Parameters, look_at
+from cdcwb.report.opening import OpenedCapture, Parameters, asked_of, look_at
 from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
 
@@ -136,9 +136,9 @@ class Page:
             limits.append(selection.sentence(skip=NOT_LIMITED))
         if left_out := selection.sentence(skip=selection.chosen(NOT_LIMITED)):
             limits.append(f"not applied to this page: {left_out}")
-        times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
-        part = capture.selected()
-        return cls(look_at(capture, part, limits, cls.images, times, bool(selection.tables)), **own)
+        chosen = {name: getattr(selection, name) for name in ("time_from", "time_to")}
+        asked = asked_of(capture, limits, tables=list(selection.tables), **chosen)
+        return cls(look_at(capture, capture.selected(), asked, cls.images), **own)
 
     @classmethod
     def of_selection(cls, bench: Bench, selected: Any) -> Self:
@@ -154,7 +154,7 @@ class Page:
 
     def answer(self, title: str, state: PanelState | None = None) -> Answer:
         """An empty answer of the page; ``state``: of a panel of a live page."""
-        return Answer(title, self.links, state)
+        return Answer(title, self.links, state, self.asked.shown)
 
     @property
     def links(self) -> Links | None:
@@ -261,7 +261,7 @@ class Page:
             answer.widget(View(self.views.bench, "", []))
         if marks:
             answer.note(f"{plural(len(marks), 'record')} bookmarked in the explorer:")
-            add_marks(answer, marks[:_MARKS], len(marks), self.asked.shown)
+            add_marks(answer, marks[:_MARKS], len(marks))
 
     def time_card(self, first: datetime | None, last: datetime | None) -> tuple[str, str, str]:
         """The card with the range of time."""
@@ -287,7 +287,7 @@ class Page:
             for entry in files[:100]
         ]
         none = "The capture is a table, not files."
-        answer.table(shown, heads, total=len(files), none=none, folder=self.asked.shown)
+        answer.table(shown, heads, total=len(files), none=none)
 
     # --- panels of several pages --------------------------------------------------------------------------------------
 
@@ -303,7 +303,7 @@ class Page:
         heads = "severity; code; title: what it means; problems"
         heads += "; transactions" if any(row["transactions"] for row in codes) else ""
         heads += "; file: first in; offset: at offset"
-        answer.table(codes, heads, none="No problem.", folder=self.asked.shown)
+        answer.table(codes, heads, none="No problem.")
         answer.record({"problems": total, "problem_codes": numbers})
         if not codes:
             answer.record({"problem_places": []})
@@ -312,7 +312,7 @@ class Page:
         heads = "severity; code; sentence; table"
         heads += "; transaction_id" if any(row["transaction_id"] for row in worst) else ""
         heads += "; file; offset; length; first_bytes"
-        answer.table(worst, heads, total=total, folder=self.asked.shown)
+        answer.table(worst, heads, total=total)
         by_file = readers(self.capture, self.asked.options)
         places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
         commands = {place: command(*place[1:], by_file) for place in dict.fromkeys(places)}
@@ -320,17 +320,14 @@ class Page:
         shown = {text: code for (code, *_), text in commands.items() if text}
         if shown:
             answer.note("To dissect a record, paste its command into a shell:")
-            answer.table(
-                [{"code": code, "command": text} for text, code in shown.items()],
-                "code; command",
-            )
+            answer.table([{"code": code, "command": text} for text, code in shown.items()], "code; command")
 
     @panel("How the capture was read")
     def reading(self, answer: Answer) -> None:
         """The detected settings of the capture, with the evidence; each is an option that overrides detection."""
         detected = self.summary["detected"]
         heads = "scope; setting; value; evidence; overridden: given as an option"
-        answer.table(detected, heads, none="Nothing had to be detected.", folder=self.asked.shown)
+        answer.table(detected, heads, none="Nothing had to be detected.")
         if self.summary["changed_at"]:
             answer.note(f"Times: {self.summary['changed_at']}.")
         answer.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
@@ -346,7 +343,7 @@ def tone_for(is_wrong: Any, is_doubtful: Any) -> Tone:
     return Tone.BAD if is_wrong else Tone.WARNING if is_doubtful else Tone.GOOD
 
 
-def add_marks(answer: Answer, rows: list[dict[str, Any]], total: int, folder: str) -> None:
+def add_marks(answer: Answer, rows: list[dict[str, Any]], total: int) -> None:
     """Records that were bookmarked in the explorer."""
     shown = [{name: row.get(name) for name in _MARKED} for row in rows]
-    answer.table(shown, _MARKED, total=total, none="No record is bookmarked.", folder=folder)
+    answer.table(shown, _MARKED, total=total, none="No record is bookmarked.")

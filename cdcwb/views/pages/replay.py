@@ -29,14 +29,14 @@ from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
-from cdcwb.analysis.value_comparison import ABOUT, Reason, Rules, read_rules, reason_words, tally_words
+from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
 from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
-from cdcwb.report.opening import check_target, limited, look_at, open_target, options_of
+from cdcwb.report.opening import asked_of, check_target, limited, look_at, open_target, options_of
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
 from cdcwb.words import count, duration, joined, plural, to_the_second, visible
@@ -238,7 +238,7 @@ class Replay(Page):
         """See :meth:`Page.of`. ``capture`` is the source and ``other`` the target; both are compared completely."""
         if other is None:
             return super().of(capture, **own)
-        return cls(look_at(capture, images=cls.images), target=other, **own)
+        return cls(look_at(capture, capture, asked_of(capture), cls.images), target=other, **own)
 
     @property
     def table(self) -> KnownTable | None:
@@ -384,7 +384,7 @@ class Replay(Page):
         for sentence in result.notes:
             answer.note(sentence)
         reasons = [
-            {"what": what, "reason": reason_words(reason, what), "changes": number, "about": ABOUT[Reason(reason)]}
+            {"what": what, "reason": reason_words(reason, what), "changes": number, "about": Reason(reason).meaning}
             for what in ("missing", "extra")
             for reason, number in result.by_reason(what).items()
         ]
@@ -549,7 +549,7 @@ class History(Page):
             return
         headings = "at; operation; outcome; column; old; new; transaction_id; position"
         rows = value_rows(self.history.shown)
-        answer.table(rows, headings + "; file; offset", folder=self.asked.shown)
+        answer.table(rows, headings + "; file; offset")
         self._limit(answer)
 
     @panel("Row after each change")

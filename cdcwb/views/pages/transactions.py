@@ -352,8 +352,7 @@ class Transactions(Page):
                 else f"Records of {name} have one time, that of the source, so no hop can be timed."
             )
             return
-        heads = {"name": "hop", "known": "changes", "p50_us": "p50", "p95_us": "p95", "p99_us": "p99"}
-        heads |= {"most_us": "longest", "least_us": "shortest", "negative": "below 0"}
+        heads = "name: hop; known: changes; p50_us; p95_us; p99_us; most_us; least_us: shortest; negative: below 0"
         answer.table([{**row, "name": names[row["hop"]]} for row in found.hops], heads)
         if found.blame is not None and len(found.hops) > 1:
             hop = found.blame
@@ -366,17 +365,16 @@ class Transactions(Page):
                     f"{to} is at least {rounded(-row['least_us'])} behind that of the {begin}, or was for a time."
                 )
         if found.over_time:
-            heads = {"hop": "hop", "at": "from", "known": "changes", "p50_us": "p50", "p95_us": "p95", "p99_us": "p99"}
+            heads = "hop; at: from; known: changes; p50_us; p95_us; p99_us"
             rows = [{**row, "hop": names[row["hop"]]} for row in found.over_time]
             answer.chart(charts.lag_over_time(found.over_time, names, self.axis), rows, heads)
         worst = [
             {**row, **{f"{hop}_us": row[hop] for hop in HOPS}, "slowest": names[row["blame"]]} for row in found.worst
         ]
-        heads = {"transaction_id": "transaction", "at": "time at the source", "total_us": "lag"}
-        heads |= {f"{hop}_us": names[hop] for hop in stages[1:] if len(stages) > 2}
-        heads |= {"slowest": "slowest hop"} if len(stages) > 2 else {}
-        heads |= {"file": "file", "offset": "offset"}
-        answer.table(worst, heads, none="No time of the source is known.", folder=self.asked.shown)
+        heads = "transaction_id; at: time at the source; total_us: lag"
+        if len(stages) > 2:
+            heads += "".join(f"; {hop}_us: {names[hop]}" for hop in stages[1:]) + "; slowest: slowest hop"
+        answer.table(worst, f"{heads}; file; offset", none="No time of the source is known.")
 
     @panel("Positions")
     def positions(self, answer: Answer) -> None:
@@ -390,13 +388,7 @@ class Transactions(Page):
         answer.table(streams[:30], heads, total=len(streams), none="No record has a position.")
         heads = "file; offset; record_type; number: position; earlier_number: preceding position; transaction_id"
         if streams:
-            answer.table(
-                order.places,
-                heads,
-                total=order.total("steps_back"),
-                none="No position is out of order.",
-                folder=self.asked.shown,
-            )
+            answer.table(order.places, heads, total=order.total("steps_back"), none="No position is out of order.")
         facts = {"back": "steps_back", "behind": "behind", "records": "records"}
         answer.record({f"positions_{fact}": order.total(name) for fact, name in facts.items()})
         answer.record({"positions_back_places": [[row["file"], row["offset"], row["number"]] for row in order.places]})
@@ -408,9 +400,7 @@ class Transactions(Page):
         heads = "number: position; what; records; earlier_file: first in; earlier_offset: at offset; again_at: again in"
         heads += "; offset: at offset; kind: as; transaction_id"
         again = [{**row, "again_at": row["file"].rpartition("/")[2]} for row in double.places]
-        answer.table(
-            again, heads, total=double.positions, none="No two records have the same position.", folder=self.asked.shown
-        )
+        answer.table(again, heads, total=double.positions, none="No two records have the same position.")
         answer.record(
             {"positions_twice": double.positions, "positions_surplus": double.surplus, "duplicates": double.duplicates}
         )
@@ -423,13 +413,7 @@ class Transactions(Page):
         total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
         gaps = integrity.gaps(self.capture) if total else []
         heads = "sentence: gap; file; offset; transaction_id; table"
-        answer.table(
-            gaps,
-            heads,
-            total=total,
-            none="No gap shows inside a transaction.",
-            folder=self.asked.shown,
-        )
+        answer.table(gaps, heads, total=total, none="No gap shows inside a transaction.")
         numbers = [] if self.asked.limits else [row for row in missing_numbers(self.capture) if row["missing"]]
         numbers = [{**row, "stream": row["stream"].rpartition("/")[2] or "the log"} for row in numbers]
         heads = "stream; numbering: numbers; first: from; last: to; there; missing"
