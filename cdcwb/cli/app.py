@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import click
 
-from cdcwb.cli import live, look, make, read
-from cdcwb.cli import read as life
-from cdcwb.cli import xds as documents
+from cdcwb.cli import live, look, make, read, xds
 from cdcwb.cli.console import DOWN, FINE, INTERNAL, UNUSABLE, of_source, safe, sentence
 from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
@@ -79,8 +77,8 @@ for _command in (
     read.summary,
     read.continuity,
     read.export,
-    life.history,
-    documents.xds,
+    read.history,
+    xds.xds,
     make.report,
     read.save,
     make.synth,

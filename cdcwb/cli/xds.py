@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from cdcwb.words import count, joined, plural, tally
 
 if TYPE_CHECKING:
     from cdcwb.analysis.xds import Published
-    from cdcwb.capture import Capture
     from cdcwb.opening import Reading
     from cdcwb.xds import Settings, Snapshot
 
@@ -88,20 +87,27 @@ def xds(
     overwrite: bool,
 ) -> None:
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
+    from cdcwb.analysis.event_log import snapshot_files
     from cdcwb.analysis.export import check_target
-    from cdcwb.analysis.xds import check_documents_target, write_published
+    from cdcwb.analysis.xds import check_documents_target, publish_log, write_published
+    from cdcwb.analysis.xds_changes import xds_of_changes
 
     check_documents_target(target, [], overwrite)  # all of this before Spark starts
     if decisions is not None:
         check_target(decisions, [], ("jsonl",))
     form, reader, settings_given = _parted(source)
     settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, settings_given)
-    snapshot_paths = () if snapshots or no_snapshot else _snapshot_files(form, source.paths)
+    snapshot_paths: Pairs = ()
+    if form == _LOG and len(source.paths) == 1 and not snapshots and not no_snapshot:
+        snapshot_paths = tuple(snapshot_files("auto", absolute(source.paths[0])).items())
     tables = _snapshot(form, snapshots or snapshot_paths, source.options)
     with working("reading") as step:
         capture = opened(source._replace(options=reader), {}, step, partial(_check_reading, infer_keys))
         step("evaluating the log" if form == _LOG else "rendering")
-        published = _published(capture, settings, tables, infer_keys)
+        if form == _LOG:
+            published = publish_log(capture, settings, tables)
+        else:
+            published = xds_of_changes(capture, settings, infer_keys=infer_keys)
         _check_keys(published, infer_keys)
         inputs = [str(entry["file"]) for entry in capture.files] + [path for _, path in snapshots or snapshot_paths]
         step("writing documents")
@@ -170,14 +176,6 @@ def _settings(form: str, own: Mapping[str, Any], options: Mapping[str, Any]) -> 
     return Settings.parse(values)
 
 
-def _snapshot_files(form: str, paths: Sequence[str]) -> Pairs:
-    """The tables and files of the folder ``NAME.snapshot`` of the event log NAME."""
-    from cdcwb.analysis.event_log import snapshot_files
-
-    path = absolute(paths[0])
-    return tuple(snapshot_files("auto", path).items()) if form == _LOG and len(paths) == 1 else ()
-
-
 def _snapshot(form: str, snapshots: Pairs, options: Mapping[str, Any]) -> Snapshot | None:
     """The snapshot of the tables, read with the character set and NULL text of the log."""
     from cdcwb.xds import Snapshot
@@ -195,15 +193,6 @@ def _snapshot(form: str, snapshots: Pairs, options: Mapping[str, Any]) -> Snapsh
     if spelled.get("null_text", "").lower() in ("auto", "none", ""):
         spelled.pop("null_text", None)
     return Snapshot.read(files, **spelled)
-
-
-def _published(capture: Capture, settings: Settings, tables: Snapshot | None, infer_keys: bool) -> Published:
-    from cdcwb.analysis.xds import publish_log
-    from cdcwb.analysis.xds_changes import xds_of_changes
-
-    if capture.format == _LOG:
-        return publish_log(capture, settings, tables)
-    return xds_of_changes(capture, settings, infer_keys=infer_keys)
 
 
 def _check_reading(infer_keys: bool, reading: Reading) -> None:

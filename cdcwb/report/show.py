@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -80,9 +80,14 @@ _HEX: Final = 32  # and of bytes
 _ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
 _TWICE, _BROAD = 24, ' class="broad"'  # and those that fit into a card
 _SENTENCE: Final = 400
-_WORDS: Final = ("outcome", "completeness", "severity")
-_SENTENCES: Final = ("evidence", "sentence")
-_NAMED: Final = ("file", "scope", "table")
+_BY_NAME: Final = {
+    **dict.fromkeys(("outcome", "completeness", "severity"), "word"),
+    **dict.fromkeys(("evidence", "sentence"), "sentence"),
+    **dict.fromkeys(("file", "scope", "table"), "path"),
+    "first_bytes": "hex",
+    "missing": "reason",
+}
+"""The kinds of texts of some columns."""
 _NAMES: Final = 3  # of a list of names, unless only one more would be left out
 _TIMES: Final = ("time", "clock", "moment")
 _BROKEN: Final = ("text", "path", "reason", "sentence", "list", "tally")
@@ -94,7 +99,12 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _HYPHEN: Final = re.compile(r"(?<!\S)-&gt;(?!\S)|(?<![^\s(])[^\s&<>]{0,30}\w-\w[^\s&<>]{0,30}(?![^\s&])")
 _UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
-_NUMBERS: Final = ("number", "duration", "size", "share")
+_NUMBERS: Final[dict[str, Callable[[Any], str]]] = {
+    "number": count,
+    "duration": rounded,
+    "size": size,
+    "share": "{:.1%}".format,
+}
 _TEXTS: Final = ("position", "transaction_id", "code", "setting", "command")
 
 
@@ -377,15 +387,7 @@ def _kind(name: str, values: list[Any]) -> str:
         return "share"
     if isinstance(sample, list | tuple):
         return "tally" if any(isinstance(pair, tuple) for value in values for pair in value or ()) else "list"
-    if name in _WORDS:
-        return "word"
-    if name == "first_bytes":
-        return "hex"
-    if name in _NAMED:
-        return "path"
-    if name == "missing":
-        return "reason"
-    return "mono" if name.endswith(_TEXTS) else "sentence" if name in _SENTENCES else "text"
+    return _BY_NAME.get(name) or ("mono" if name.endswith(_TEXTS) else "text")
 
 
 def _class(kind: str, breaks: bool = False, unbroken: bool = False) -> str:
@@ -439,14 +441,8 @@ def _words(value: Any, kind: str) -> str:
         if not value.microsecond % 1000 and value.microsecond:
             text = text[:-3]
         return f"{text} {offset}" if kind == "moment" else text.rpartition(" " if kind == "clock" else "\0")[2]
-    if kind == "duration":
-        return rounded(value)
-    if kind == "size":
-        return size(value)
-    if kind == "number":
-        return count(value)
-    if kind == "share":
-        return f"{value:.1%}"
+    if kind in _NUMBERS:
+        return _NUMBERS[kind](value)
     if kind == "list":
         more = len(value) - _NAMES if len(value) > _NAMES + 1 else 0
         text = ", ".join(visible(v, 60) for v in value[: len(value) - more]) + (f" and {more} more" if more else "")

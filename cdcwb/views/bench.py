@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, lru_cache
 from threading import RLock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -35,24 +35,12 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.explore.widget import ExplorerWidget
     from cdcwb.views.pages.page import Page
+    from cdcwb.views.widget import PageWidget
 
 __all__ = [
     "Bench",
-    "Follower",
     "making",
 ]
-
-
-class Follower(Protocol):
-    """A widget that shows a selection and is notified of every step."""
-
-    def follow(self) -> None:
-        """Called after the selection changed."""
-        ...
-
-    def explorer(self, record: int) -> None:
-        """Called to show a record if no explorer is open."""
-        ...
 
 
 _REMEMBERED: Final = 3  # selections: one, the same without its times, and the one before
@@ -74,7 +62,7 @@ class Bench:
         self.lock = RLock()
         self.followers: WeakSet[Any] = WeakSet()
         self.explorers: WeakSet[Any] = WeakSet()
-        self.host: Follower | None = None
+        self.host: PageWidget | None = None
         self._pages = lru_cache(maxsize=_REMEMBERED)(self._selected_capture)
         self.selection.observe(lambda _step: self._tell(), "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")

@@ -183,6 +183,10 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest_and_all_are_name
     assert "'customer.city'" not in message
 
 
-def test_the_description_beside_the_tables_names_the_capture_only(kept: Kept) -> None:
-    note = json.loads((kept("gbase8s", f"customer.{SECRET}") / "shown.json").read_text())
-    assert note == {"path": str(DATA / "gbase8s")}
+def test_what_is_saved_beside_the_tables_names_the_capture_and_no_redacted_value(kept: Kept) -> None:
+    text = (kept("gbase8s", f"customer.{SECRET}") / "prepared.json").read_text(encoding="utf-8")
+    assert json.loads(text)["path"] == str(DATA / "gbase8s")
+    shown = images(rows_of(kept("gbase8s"), "changes"))
+    secrets = {value for _, column, value in shown if column == SECRET and len(value) > 5}
+    assert len(secrets) > 20
+    assert not [value for value in secrets if json.dumps(value)[1:-1] in text]
