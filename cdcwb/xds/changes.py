@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
-from cdcwb.xds.rows import Bools, Ints, flags, mapped_rows
+from cdcwb.xds.rows import Bools, Ints, flags, mapped_rows, put
 from cdcwb.xds.settings import Settings
 
 __all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
@@ -180,28 +179,18 @@ class _Batch:
         """The attributes of all adds and modifies, in the order of their rows; leaves out rows that cannot be
         events."""
         added = _pairs_of(self._changes["after"], self._open & (self._verb == Verb.ADD))
-        present = _valid(added.values)
-        count = int(present.sum())
-        adds = _Attributes(
-            added.rows[present],
-            added.names.filter(pa.array(present)),
-            np.zeros(count, dtype=np.bool_),
-            pa.nulls(count, pa.string()),
-            added.values.filter(pa.array(present)),
-        )
+        nothing, never = pa.nulls(len(added.rows), pa.string()), np.zeros(len(added.rows), dtype=np.bool_)
+        adds = _picked(_Attributes(added.rows, added.names, never, nothing, added.values), _valid(added.values))
         modifying = self._open & (self._verb == Verb.MODIFY)
         modifies = self._modified(modifying)
-        nothing = modifying & ~_rows(modifies.row, len(self._changes))
-        self._leave_out(nothing, "no column is known to have changed")
+        unchanged = modifying & ~_rows(modifies.row, len(self._changes))
+        self._leave_out(unchanged, "no column is known to have changed")
         row = np.concatenate([adds.row, modifies.row])
         order = np.argsort(row, kind="stable")
-        taken = pa.array(order)
-        texts = [
-            pa.concat_arrays([first, other]).take(taken)
-            for first, other in ((adds.name, modifies.name), (adds.remove, modifies.remove), (adds.add, modifies.add))
-        ]
+        both = ((adds.name, modifies.name), (adds.remove, modifies.remove), (adds.add, modifies.add))
+        name, remove, add = (pa.concat_arrays(texts).take(pa.array(order)) for texts in both)
         remove_all = np.concatenate([adds.remove_all, modifies.remove_all])[order]
-        attributes = _Attributes(row[order], texts[0], remove_all, texts[1], texts[2])
+        attributes = _Attributes(row[order], name, remove_all, remove, add)
         for wrong, reason in (
             (~_valid(attributes.name) | empty(attributes.name), "a column has no name"),
             (
@@ -258,18 +247,12 @@ def _picked(attributes: _Attributes, chosen: Bools) -> _Attributes:
 def _as_octets(values: pa.StringArray, types: pa.StringArray) -> pa.StringArray:
     """Hexadecimal values of the type octet as Base64; other values are unchanged."""
     octets = flags(pc.equal(types, "octet"))
-    if not octets.any():
-        return values
-    texts = values.filter(pa.array(octets)).to_pylist()
-    return pc.replace_with_mask(values, pa.array(octets), pa.array(list(_base64(texts)), pa.string()))
+    texts = [_base64(text) for text in values.filter(pa.array(octets)).to_pylist()]
+    return put(values, octets, pa.array(texts, pa.string()))
 
 
-def _base64(texts: list[str | None]) -> Iterator[str | None]:
-    for text in texts:
-        if text is None or not _HEX.fullmatch(text):
-            yield text
-        else:
-            yield base64.b64encode(bytes.fromhex(text)).decode()
+def _base64(text: str | None) -> str | None:
+    return text if text is None or not _HEX.fullmatch(text) else base64.b64encode(bytes.fromhex(text)).decode()
 
 
 def _unwritable(names: pa.StringArray) -> Bools:
