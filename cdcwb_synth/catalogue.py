@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from cdcwb_synth.values import SHOP, Column, Type
 
@@ -72,22 +72,18 @@ def _columns(texts: list[str], edges: bool) -> tuple[Column, ...]:
         found = _COLUMN.fullmatch(part)
         if found is None:
             raise ValueError(f"{part!r} is not a column")
-        keyword, size = found["keyword"], int(found["size"] or 0)
+        keyword, size, lead = found["keyword"], int(found["size"] or 0), int(found["lead"] or 0)
         more = None if found["more"] is None else int(found["more"])
-        kind = _USUAL.get(keyword) or Type(keyword)
-        holds, is_key = found["holds"] or "", found["holds"] == "key"
+        kind, holds, is_key = _USUAL.get(keyword) or Type(keyword), found["holds"] or "", found["holds"] == "key"
+        sizes: dict[str, Any] = {"length": size, "reserve": more}
+        if kind is Type.DECIMAL:
+            sizes = {"precision": size or None, "scale": more}
+        elif kind in (Type.DATETIME, Type.INTERVAL):
+            sizes = {"start": found["start"], "end": found["end"], "fraction": size, "lead": lead}
         column = Column(
             found["name"], kind, keyword if keyword in _USUAL else "", holds=holds, edges=edges and not is_key,
-            nullable=not (found["required"] or is_key),
+            nullable=not (found["required"] or is_key), **sizes,
         )  # fmt: skip
-        match kind:
-            case Type.DECIMAL:
-                column = replace(column, precision=size or None, scale=more)
-            case Type.DATETIME | Type.INTERVAL:
-                lead = int(found["lead"] or 0)
-                column = replace(column, start=found["start"], end=found["end"], fraction=size, lead=lead)
-            case _:
-                column = replace(column, length=size, reserve=more)
         made.append(column)
     return tuple(made)
 
@@ -164,20 +160,16 @@ def _retyped(columns: list[Column], others: list[int], number: int) -> int | Non
     return None
 
 
+_WIDER: Final[dict[Type, dict[str, Any]]] = {
+    Type.SMALLINT: {"type": Type.INTEGER}, Type.INTEGER: {"type": Type.BIGINT}, Type.SMALLFLOAT: {"type": Type.FLOAT},
+    Type.CHAR: {"type": Type.VARCHAR, "reserve": 0},
+}  # fmt: skip
+
+
 def _wider(column: Column) -> Column | None:
     """The column with a type that holds all of its values and more; None if there is none."""
-    match column.type:
-        case Type.SMALLINT:
-            return replace(column, type=Type.INTEGER, keyword="")
-        case Type.INTEGER:
-            return replace(column, type=Type.BIGINT, keyword="")
-        case Type.SMALLFLOAT:
-            return replace(column, type=Type.FLOAT, keyword="")
-        case Type.DECIMAL if column.places is not None and column.digits < 30:
-            return replace(column, keyword="", precision=column.digits + 2, scale=column.places)
-        case Type.CHAR:
-            return replace(column, type=Type.VARCHAR, keyword="", reserve=0)
-        case Type.VARCHAR | Type.LVARCHAR:
-            return replace(column, length=column.length + 20)
-        case _:
-            return None
+    if column.type in _WIDER:
+        return replace(column, keyword="", **_WIDER[column.type])
+    if column.type is Type.DECIMAL and column.places is not None and column.digits < 30:
+        return replace(column, keyword="", precision=column.digits + 2, scale=column.places)
+    return replace(column, length=column.length + 20) if column.is_variable else None

@@ -101,10 +101,6 @@ def _described(column: Column) -> Described:
     """The column as a connector describes it."""
     text = text_of(column)
 
-    def made(kind: str, cell: Callable[[Any], Cell], **schema: Any) -> Described:
-        node = Node(kind, column.nullable, **schema)
-        return Described(column.name, node, Memo(cell, None, is_exact=cell is _floating))
-
     def number(value: int, shown: str | None = None) -> Cell:
         return Cell(value, value, str(value) if shown is None else shown, str(value))
 
@@ -112,32 +108,28 @@ def _described(column: Column) -> Described:
         written = base64.b64encode(data).decode()
         return Cell(written, data, shown, written)
 
-    match column.type:
-        case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8:
-            return made(_INTEGERS[column.type], number)
-        case Type.BOOLEAN:
-            return made("boolean", lambda value: Cell(value, value, text(value), text(value)))
-        case Type.FLOAT:
-            return made("double", lambda value: _float(value, repr(value)))
-        case Type.SMALLFLOAT:  # of single precision: its own digits, in the form that a double of them has
-            return made("float", lambda value: _float(value, repr(float(str(np.float32(value))))))
-        case Type.DATE:
-            days = lambda value: number((value - date(1970, 1, 1)).days, text(value))  # noqa: E731
-            return made("int32", days, name="io.debezium.time.Date")
-        case Type.DECIMAL if (scale := column.places) is not None:
-            fixed = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
-            return made("bytes", fixed, name=_DECIMAL, precision=column.digits, scale=scale)
-        case Type.DECIMAL:
-            parts = {"scale": Node("int32", optional=False), "value": Node("bytes", optional=False)}
-            return made("struct", _floating, name=_VARIABLE, fields=parts)
-        case Type.DATETIME if column.fields[:3] == ("year", "month", "day") and len(column.fields) > 5:
-            fine = column.fields[-1] == "fraction" and column.fraction > 3
-            name = "io.debezium.time.MicroTimestamp" if fine else "io.debezium.time.Timestamp"
-            return made("int64", lambda value: number(*_timestamp(value, column, fine)), name=name)
-        case Type.LOB:
-            return made("bytes", lambda value: raw(value, value.hex()))
-        case _:
-            return made("string", lambda value: Cell(*[text(value)] * 4))
+    kinds: dict[Type, tuple[str, Callable[[Any], Cell], str | None]] = {
+        **{one: (kind, number, None) for one, kind in _INTEGERS.items()},
+        Type.BOOLEAN: ("boolean", lambda value: Cell(value, value, text(value), text(value)), None),
+        Type.FLOAT: ("double", lambda value: _float(value, repr(value)), None),
+        # of single precision: its own digits, in the form that a double of them has
+        Type.SMALLFLOAT: ("float", lambda value: _float(value, repr(float(str(np.float32(value))))), None),
+        Type.DATE: ("int32", lambda one: number((one - date(1970, 1, 1)).days, text(one)), "io.debezium.time.Date"),
+        Type.LOB: ("bytes", lambda value: raw(value, value.hex()), None),
+    }
+    kind, cell, name = kinds.get(column.type, ("string", lambda value: Cell(*[text(value)] * 4), None))
+    schema = Node(kind, column.nullable, name)
+    if column.type is Type.DECIMAL and (scale := column.places) is not None:
+        schema = Node("bytes", column.nullable, _DECIMAL, precision=column.digits, scale=scale)
+        cell = lambda value: raw(unscaled(Decimal(text(value)), scale), text(value))  # noqa: E731
+    elif column.type is Type.DECIMAL:
+        parts = {"scale": Node("int32", optional=False), "value": Node("bytes", optional=False)}
+        schema, cell = Node("struct", column.nullable, _VARIABLE, parts), _floating
+    elif column.type is Type.DATETIME and column.fields[:3] == ("year", "month", "day") and len(column.fields) > 5:
+        fine = column.fields[-1] == "fraction" and column.fraction > 3
+        schema = Node("int64", column.nullable, f"io.debezium.time.{'Micro' if fine else ''}Timestamp")
+        cell = lambda value: number(*_timestamp(value, column, fine))  # noqa: E731
+    return Described(column.name, schema, Memo(cell, None, is_exact=cell is _floating))
 
 
 def _float(value: float, text: str) -> Cell:
@@ -376,26 +368,25 @@ class DebeziumEncoder(Encoder[_Table]):
         )  # fmt: skip
         table = _Table(version, columns, key, shape)
         if self.options.connector != "postgresql":
-            content, described = self._description(table, time)
+            content = self._description(table, time)
             location, _ = self._send(_PREFIX, {"databaseName": "store"}, content, time + 5000, "SchemaChange")
+            described = content["tableChanges"][0]["table"]["columns"]
             shown = (table.topic, tuple((o["name"], o["typeName"], o["length"], o["scale"]) for o in described))
             self._schema_changes.setdefault(shown, (version, described, location))
         return table
 
-    def _description(self, table: _Table, time: int) -> tuple[Fields, list[Fields]]:
-        """The content of a schema change, and the columns in it."""
+    def _description(self, table: _Table, time: int) -> Fields:
+        """The content of a schema change."""
         version = table.version
-        columns: list[Fields] = []
-        for position, (column, described) in enumerate(zip(version.columns, table.columns, strict=True), 1):
-            one = described.schema
-            kind = (column.keyword or column.type.value).upper()
-            columns.append(
-                {
-                    "name": column.name, "jdbcType": 0, "typeName": kind, "typeExpression": kind, "charsetName": None,
-                    "length": column.length or None if one.scale is None else one.precision, "scale": one.scale,
-                    "position": position, "optional": one.optional, "autoIncremented": position == table.key + 1,
-                }
-            )  # fmt: skip
+        columns = [
+            {
+                "name": column.name, "jdbcType": 0, "typeName": kind, "typeExpression": kind, "charsetName": None,
+                "length": column.length or None if one.scale is None else one.precision, "scale": one.scale,
+                "position": position, "optional": one.optional, "autoIncremented": position == table.key + 1,
+            }
+            for position, (column, (_, one, _)) in enumerate(zip(version.columns, table.columns, strict=True), 1)
+            for kind in [(column.keyword or column.type.value).upper()]
+        ]  # fmt: skip
         verb = "CREATE" if version.number == 1 else "ALTER"
         identifier = f'"{version.table.schema}"."{version.table.name}"'
         definition = {"primaryKeyColumnNames": [version.table.key], "columns": columns}
@@ -404,7 +395,7 @@ class DebeziumEncoder(Encoder[_Table]):
             "databaseName": "store", "schemaName": version.table.schema,
             "ddl": f"{verb} TABLE {table.topic} ({', '.join(version.names)})",
             "tableChanges": [{"type": verb, "id": identifier, "table": definition}],
-        }, columns  # fmt: skip
+        }  # fmt: skip
 
     def load(self, item: Change) -> None:
         """A row of the snapshot."""
@@ -505,9 +496,9 @@ class DebeziumEncoder(Encoder[_Table]):
 
     def _lacking(self, change: Change) -> set[str]:
         """The columns whose value the log does not have: large texts that an update does not change."""
-        if self.options.connector != "postgresql" or change.before is None or change.after is None:
+        if self.options.connector != "postgresql" or change.operation is not Operation.UPDATE:
             return set()
-        rows = zip(change.version.columns, change.before, change.after, strict=True)
+        rows = zip(change.version.columns, change.before or (), change.after or (), strict=True)
         same = {one.name for one, old, new in rows if one.type is Type.LVARCHAR and old == new and new is not None}
         return same if same and self.rng.random() < self.options.unavailable_share else set()
 

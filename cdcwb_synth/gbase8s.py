@@ -186,24 +186,18 @@ def _writer(column: Column, charset: str, prefix_width: int) -> tuple[Callable[[
         null = b"\x00\x01\x01"
         return lambda value: (len(data := value.encode(charset)) + 1).to_bytes(2, "big") + b"\x00" + data, null
     size = fixed_size(column)
-    match column.type:
-        case Type.DATE:
-            return lambda value: struct.pack(">i", value.toordinal() - _DAY_ZERO), b"\x80".ljust(size, b"\x00")
-        case Type.CHAR:
-            return lambda value: value.encode(charset).ljust(size, b" "), b"\x00".ljust(size, b" ")
-        case Type.INT8:
-            return _int8, bytes(size)
-        case Type.LOB:
-            return _LOB_PREFIX.__add__, bytes(size)
-        case Type.DECIMAL:
-            return lambda value: _decimal(value, size), bytes(size)
-        case Type.DATETIME:
-            return lambda value: _moment(value, column, size), bytes(size)
-        case Type.INTERVAL:
-            return lambda value: _interval(value, column, size), bytes(size)
-        case kind:
-            pattern, null = _PACKERS[kind]
-            return struct.Struct(pattern).pack, null.ljust(size, null[1:])
+    if column.type in _PACKERS:
+        pattern, null = _PACKERS[column.type]
+        return struct.Struct(pattern).pack, null.ljust(size, null[1:])
+    writers: dict[Type, Callable[[Any], bytes]] = {
+        Type.DATE: lambda value: struct.pack(">i", value.toordinal() - _DAY_ZERO),
+        Type.CHAR: lambda value: value.encode(charset).ljust(size, b" "), Type.INT8: _int8,
+        Type.LOB: _LOB_PREFIX.__add__, Type.DECIMAL: lambda value: _decimal(value, size),
+        Type.DATETIME: lambda value: _moment(value, column, size),
+        Type.INTERVAL: lambda value: _interval(value, column, size),
+    }  # fmt: skip
+    nulls = {Type.DATE: b"\x80".ljust(size, b"\x00"), Type.CHAR: b"\x00".ljust(size, b" ")}
+    return writers[column.type], nulls.get(column.type, bytes(size))
 
 
 _PACKERS: Final = {

@@ -536,17 +536,17 @@ class EventLogEncoder(Encoder[_Watched]):
             table, column = row["table_name"], row["column_name"]
             if row.kind is None or not table:
                 continue
-            if table not in versions:
-                schema, _, name = table.rpartition(".")
-                made = Version(f"{table}@1", schema or None, name, [], "inferred", None, {}, has_location=False)
-                versions[table], columns[table] = self.truth.version(made), ({}, {})
+            schema, _, name = table.rpartition(".")
+            made = Version(f"{table}@1", schema or None, name, [], "inferred", None, {}, has_location=False)
+            versions[table] = self.truth.version(made, table)
             versions[table].begins(_position(row))
+            keys, others = columns.setdefault(table, ({}, {}))
             for name in parsed(row["table_key"] or "") or ():
-                columns[table][0].setdefault(name.lower(), name)
+                keys.setdefault(name.lower(), name)
             if column is not None and row.kind not in _OF_ROWS:
-                columns[table][1][column] = None
+                others[column] = None
         for table, (keys, others) in columns.items():
-            names = [*keys.values(), *(other for other in others if other not in keys.values())]
+            names = dict.fromkeys([*keys.values(), *others])
             rows = ({"name": n, "key_position": i if i <= len(keys) else None} for i, n in enumerate(names, 1))
             versions[table].columns = column_rows(rows)
         return versions

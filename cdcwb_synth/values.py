@@ -341,26 +341,15 @@ def text_of(column: Column) -> Callable[[Any], str]:
     Dates and times are ISO 8601 with only their own fields, fixed decimals have exactly their scale, floating ones are
     plain without trailing zeros, floats are the shortest text that reads back as Arrow writes it, binary is lower-case
     hex. A CHAR has no trailing blanks."""
-    match column.type:
-        case Type.DATE:
-            return date.isoformat
-        case Type.FLOAT | Type.SMALLFLOAT:
-            kind = pa.float64() if column.type is Type.FLOAT else pa.float32()
-            return lambda value: str(pa.scalar(value, kind).cast(pa.string()).as_py())
-        case Type.BOOLEAN:
-            return {True: "true", False: "false"}.__getitem__
-        case Type.CHAR:
-            return lambda value: str(value).rstrip(" ")
-        case Type.DECIMAL:
-            return lambda value: _decimal_text(value, column.places)
-        case Type.DATETIME:
-            return lambda value: _moment_text(value, column)
-        case Type.INTERVAL:
-            return lambda value: _interval_text(value, column)
-        case Type.LOB:
-            return bytes.hex
-        case _:
-            return str
+    kind = pa.float64() if column.type is Type.FLOAT else pa.float32()
+    texts: dict[Type, Callable[[Any], str]] = {
+        Type.DATE: date.isoformat, Type.BOOLEAN: {True: "true", False: "false"}.__getitem__, Type.LOB: bytes.hex,
+        Type.CHAR: lambda value: str(value).rstrip(" "), Type.DATETIME: lambda value: _moment_text(value, column),
+        Type.DECIMAL: lambda value: _decimal_text(value, column.places),
+        Type.INTERVAL: lambda value: _interval_text(value, column),
+        **dict.fromkeys((Type.FLOAT, Type.SMALLFLOAT), lambda value: str(pa.scalar(value, kind).cast(pa.string()))),
+    }  # fmt: skip
+    return texts.get(column.type, str)
 
 
 def formatter(column: Column) -> Callable[[Any], str | None]:

@@ -24,6 +24,13 @@ _WIDTHS: Final = {_INT4: 4, _INT8: 8}
 _LOB_SIZES: Final = (40, 300, 1999, 2000, 2001, 3500, 4000, 6100)
 _PLAIN_PHRASES: Final = tuple(phrase for phrase in PHRASES if phrase.isprintable())
 _INTEGERS: Final = (Type.SMALLINT, Type.INTEGER, Type.BIGINT, Type.INT8, Type.BOOLEAN)
+_KINDS: Final = {
+    **dict.fromkeys((Type.SMALLINT, Type.INTEGER, Type.BOOLEAN), (_INT4, 4)), Type.BIGINT: (_INT8, 8),
+    Type.INT8: (_INT8, 8), Type.DATE: (_DATETIME, 10), Type.CHAR: (_CHAR, 0), Type.VARCHAR: (_VARCHAR, 0),
+    Type.LVARCHAR: (_VARCHAR, 0),
+}  # fmt: skip
+"""Data types and the most bytes of a value; 0: those of the column."""
+
 _NATIVE: Final = {_CHAR: 96, _VARCHAR: 1, _INT4: 2, _INT8: 2, _DATETIME: 12}
 
 
@@ -84,22 +91,10 @@ class Described(NamedTuple):
 
 def _described(column: Column, place: int, is_key: bool) -> Described:
     lob = ("clob" if column.keyword == "clob" else "blob") if column.type is Type.LOB else ""
-    match column.type:
-        case Type.SMALLINT | Type.INTEGER | Type.BOOLEAN:
-            kind, length = _INT4, 4
-        case Type.BIGINT | Type.INT8:
-            kind, length = _INT8, 8
-        case Type.DATE:
-            kind, length = _DATETIME, 10
-        case Type.DATETIME if column.start == "year" and column.end in ("day", "second", "fraction"):
-            kind, length = _DATETIME, {"day": 10, "second": 19}.get(column.end, 26)
-        case Type.CHAR:
-            kind, length = _CHAR, column.length
-        case Type.VARCHAR | Type.LVARCHAR:
-            kind, length = _VARCHAR, column.length
-        case _:
-            kind, length = _VARCHAR, 4000 if lob else 50
-    return Described(column.name, kind, length, is_key, lob, place, column)
+    kind, length = _KINDS.get(column.type, (_VARCHAR, 4000 if lob else 50))
+    if column.type is Type.DATETIME and column.start == "year" and column.end in ("day", "second", "fraction"):
+        kind, length = _DATETIME, {"day": 10, "second": 19}.get(column.end, 26)
+    return Described(column.name, kind, length or column.length, is_key, lob, place, column)
 
 
 def _content(locator: bytes, is_text: bool) -> bytes:

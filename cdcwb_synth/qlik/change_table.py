@@ -246,13 +246,11 @@ class _Folder:
     def _described(self, structure: _Structure) -> dict[str, Any]:
         base, _, packed = self._rows.ending.partition(".")
         first, last = (time.isoformat(timespec="milliseconds")[:23] for time in (self._times[0], self._times[-1]))
-        style: dict[str, Any] = {"format": base, "options": {}}
-        if base == "csv":
-            options = {
-                "fieldDelimiter": self._options.delimiter, "recordDelimiter": "\n",
-                "nullValue": self._options.null_value, "quoteChar": '"', "escapeChar": self._options.escape,
-            }  # fmt: skip
-            style = {"format": "delimited", "options": options}
+        of_text = {
+            "fieldDelimiter": self._options.delimiter, "recordDelimiter": "\n", "nullValue": self._options.null_value,
+            "quoteChar": '"', "escapeChar": self._options.escape,
+        }  # fmt: skip
+        style = {"format": "delimited", "options": of_text} if base == "csv" else {"format": base, "options": {}}
         return {
             "dfmVersion": "1.1",
             "taskInfo": {
@@ -386,13 +384,11 @@ class ChangeTableEncoder(Encoder[_Stored]):
     ) -> None:  # fmt: skip
         """Writes a change as its rows."""
         layout, operation, options = table.layout, change.operation.value, self.options
-        columns: int | None = None
+        columns = None if after is None else layout.everything
         if before is not None:
             columns = layout.key if after is None else layout.differing(before[1].values(), after[1].values())
-        elif after is not None:
-            columns = layout.everything
-        is_unknown = options.unknown_times > 0 and self.rng.random() < options.unknown_times
-        at = None if is_unknown else microseconds(change.at)
+        is_known = not options.unknown_times or self.rng.random() >= options.unknown_times
+        at = microseconds(change.at) if is_known else None
         heads = {
             "change_seq": sequence, "change_oper": _LETTERS[operation], "operation": operation,
             "stream_position": qlik.log_position(self._position), "transaction_id": transaction.transaction_id,

@@ -108,39 +108,30 @@ class Described:
         """How values (never None) are written: as Replicate's type (int, float, bool, Decimal, date, datetime, time,
         bytes or str), as text in JSON and in files, as text with all the digits of its type's unit, and in Avro (the
         latter two from the value of Replicate's type)."""
-        source, text = self.source, text_of(self.source)
-        match self.type:
-            case "DATE":
-                typed: Callable[[Any], Any] = datetime.date if source.type is Type.DATETIME else _same
-                days = EPOCH.toordinal()
-                return typed, lambda one: typed(one).isoformat(), date.isoformat, lambda one: one.toordinal() - days
-            case "TIME":
-                return (
-                    lambda one: _cut(one, source).time(), lambda one: _cut(one, source).time().isoformat(),
-                    lambda one: one.isoformat("milliseconds"),
-                    lambda one: ((one.hour * 60 + one.minute) * 60 + one.second) * 1000,
-                )  # fmt: skip
-            case "DATETIME":
-                return (
-                    lambda one: _cut(one, source), lambda one: _cut(one, source).isoformat(" ", "microseconds"),
-                    lambda one: one.isoformat("T", "microseconds"),
-                    lambda one: (one - datetime(1970, 1, 1)) // timedelta(microseconds=1),
-                )  # fmt: skip
-            case "NUMERIC":
-                return _same, text, text, lambda one: unscaled(one, self.scale)
-            case "BLOB":
-                return _same, lambda one: one.hex().upper(), bytes.hex, _same
-            case "REAL4":  # the shortest text that reads back as the same number of single precision
-                return _same, repr, lambda one: repr(float(str(np.float32(one)))), _same
-            case "REAL8":
-                return _same, repr, repr, _same
-            case "CLOB":  # a text, made up from where the object is
-                typed = lambda one: "; ".join(PHRASES[byte % len(PHRASES)] for byte in one[:3])  # noqa: E731
-                return typed, typed, str, _same
-            case "STRING" if source.type not in (Type.VARCHAR, Type.LVARCHAR):
-                return text, text, str, _same
-            case _:
-                return _same, text, text, _same
+        source, text, days = self.source, text_of(self.source), EPOCH.toordinal()
+        day: Callable[[Any], Any] = datetime.date if source.type is Type.DATETIME else _same
+        phrases = lambda one: "; ".join(PHRASES[byte % len(PHRASES)] for byte in one[:3])  # noqa: E731
+        is_text = source.type in (Type.VARCHAR, Type.LVARCHAR) or self.type != "STRING"
+        kinds: dict[str, tuple[Callable[[Any], Any], ...]] = {
+            "DATE": (day, lambda one: day(one).isoformat(), date.isoformat, lambda one: one.toordinal() - days),
+            "TIME": (
+                lambda one: _cut(one, source).time(), lambda one: _cut(one, source).time().isoformat(),
+                lambda one: one.isoformat("milliseconds"),
+                lambda one: ((one.hour * 60 + one.minute) * 60 + one.second) * 1000,
+            ),
+            "DATETIME": (
+                lambda one: _cut(one, source), lambda one: _cut(one, source).isoformat(" ", "microseconds"),
+                lambda one: one.isoformat("T", "microseconds"),
+                lambda one: (one - datetime(1970, 1, 1)) // timedelta(microseconds=1),
+            ),
+            "NUMERIC": (_same, text, text, lambda one: unscaled(one, self.scale)),
+            "BLOB": (_same, lambda one: one.hex().upper(), bytes.hex, _same),
+            # the shortest text that reads back as the same number of single precision
+            "REAL4": (_same, repr, lambda one: repr(float(str(np.float32(one)))), _same),
+            "REAL8": (_same, repr, repr, _same),
+            "CLOB": (phrases, phrases, str, _same),  # made up from where the object is
+        }  # fmt: skip
+        return kinds.get(self.type, (_same, text, text, _same) if is_text else (text, text, str, _same))
 
 
 def _kind(column: Column) -> str:

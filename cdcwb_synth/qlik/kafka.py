@@ -384,16 +384,11 @@ class KafkaEncoder(Encoder[_Table]):
         arrived = [at for at, fate in enumerate(fates) if fate]
         if arrived:
             has_end = bool(fates[-1])
-            truth = self.truth.transaction(
-                Transaction(
-                    name, begin_position=sequences[arrived[0]],
-                    end_position=sequences[arrived[-1]] if self._is_old or has_end else None,
-                    commit_position=sequences[-1] if has_end and not self._is_old else None,
-                    began_at=min(times[at] for at in arrived) // 1000 * 1000, ended_at=committed,
-                    committed_at=committed,
-                )
-            )  # fmt: skip
+            truth = self.truth.transaction(Transaction(name, ended_at=committed, committed_at=committed))
+            for at in arrived:
+                truth.covers(sequences[at], times[at] // 1000 * 1000)
             if not self._is_old:
+                truth.end_position = truth.commit_position = sequences[-1] if has_end else None
                 truth.completeness = (
                     "no_begin" if not fates[0] else "no_end" if not has_end else "complete" if all(fates) else "gaps"
                 )
