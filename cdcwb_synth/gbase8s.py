@@ -93,21 +93,14 @@ def fixed_size(column: Column) -> int:
 
 def spelled(column: Column) -> str:
     """The column's type in the words of CREATE TABLE (§5)."""
-    name = column.keyword or str(column.type)
-    match column.type:
-        case Type.CHAR | Type.LVARCHAR:
-            return f"{name}({column.length})"
-        case Type.VARCHAR:
-            return f"{name}({column.length})" if column.reserve is None else f"{name}({column.length},{column.reserve})"
-        case Type.DECIMAL if column.precision is not None:
-            scale = "" if column.scale is None else f",{column.scale}"
-            return f"{name}({column.precision}{scale})"
-        case Type.DATETIME | Type.INTERVAL:
-            lead = f"({column.lead})" if column.lead else ""
-            end = f"fraction({column.fraction})" if column.end == "fraction" else column.end
-            return f"{column.type} {column.start}{lead} to {end}"
-        case _:
-            return name
+    name, kind = column.keyword or str(column.type), column.type
+    if kind in (Type.DATETIME, Type.INTERVAL):
+        lead = f"({column.lead})" if column.lead else ""
+        end = f"fraction({column.fraction})" if column.end == "fraction" else column.end
+        return f"{kind} {column.start}{lead} to {end}"
+    sizes = (column.precision, column.scale) if kind is Type.DECIMAL else (column.length or None, column.reserve)
+    shown = ",".join(str(size) for size in sizes if size is not None)
+    return f"{name}({shown})" if shown else name
 
 
 def _packed(negative: bool, pairs: list[int], exponent: int, size: int) -> bytes:

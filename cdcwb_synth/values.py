@@ -230,28 +230,25 @@ class _Drawer:
 
     def edges(self) -> list[Value]:
         """The extreme values of the column's type."""
-        column, top = self._column, self._top
-        match column.type:
-            case Type.SMALLINT | Type.INTEGER | Type.BIGINT | Type.INT8:
-                return [top, -top, 0, 1, -1, 2**8, -(2**8), min(top, 2**32)]
-            case Type.DECIMAL if column.places is None:
-                full = 10 ** max(1, column.digits - 2) - 1
-                some: tuple[Any, ...] = (0, 1, -1, "0.1", "-0.01", "1E+20", "-1E-20", full, -full)
-                return [Decimal(one) for one in (*some, "1E-130", "9E+124", 100, "12.34", "-12.34")]
-            case Type.DECIMAL:
-                full = 10**self._digits
-                numbers = (0, full - 1, 1 - full, 1, -1, full // 10)
-                return [Decimal(number).scaleb(-(column.places or 0), _CONTEXT) for number in numbers]
-            case Type.INTERVAL:
-                last = self._limit - self._step
-                return [0, last, -last, self._step, -self._step]
-            case Type.CHAR | Type.VARCHAR | Type.LVARCHAR:
-                size = column.length
-                full_text = "".join(_spellable(self._charset, "goods")) * (1 + size // 50)
-                short = ["", "x", " ", "trail  "[:size], " lead"[:size], "x" * size]
-                return [*short, _clip(full_text, size, self._charset)]
-            case kind:
-                return _EDGES[kind]
+        column, size, kind = self._column, self._column.length, self._column.type
+        if kind in (Type.SMALLINT, Type.INTEGER, Type.BIGINT, Type.INT8):
+            return [self._top, -self._top, 0, 1, -1, 2**8, -(2**8), min(self._top, 2**32)]
+        if kind is Type.DECIMAL and column.places is None:
+            full = 10 ** max(1, column.digits - 2) - 1
+            some: tuple[Any, ...] = (0, 1, -1, "0.1", "-0.01", "1E+20", "-1E-20", full, -full)
+            return [Decimal(one) for one in (*some, "1E-130", "9E+124", 100, "12.34", "-12.34")]
+        if kind is Type.DECIMAL:
+            full = 10**self._digits
+            numbers = (0, full - 1, 1 - full, 1, -1, full // 10)
+            return [Decimal(number).scaleb(-(column.places or 0), _CONTEXT) for number in numbers]
+        if kind is Type.INTERVAL:
+            last = self._limit - self._step
+            return [0, last, -last, self._step, -self._step]
+        if kind in (Type.CHAR, Type.VARCHAR, Type.LVARCHAR):
+            full_text = "".join(_spellable(self._charset, "goods")) * (1 + size // 50)
+            short = ["", "x", " ", "trail  "[:size], " lead"[:size], "x" * size]
+            return [*short, _clip(full_text, size, self._charset)]
+        return _EDGES[kind]
 
 
 _EDGES: Final[dict[Type, list[Value]]] = {

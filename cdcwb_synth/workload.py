@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate, count, cycle
 from random import Random
@@ -160,18 +160,18 @@ class _Table:
         row.slot = -1
 
 
+@dataclass(slots=True, eq=False)
 class _Open:
     """An open transaction: what is left to do, and how to take back what was done."""
 
-    def __init__(self, facts: SourceTransaction, size: int, uses_savepoints: bool) -> None:
-        self.facts = facts
-        self.left = max(size, 4) if uses_savepoints else size
-        self.uses_savepoints = uses_savepoints
-        self.log: list[tuple[_Table, Operation, _LiveRow, Row, int]] = []
-        self.savepoints: list[int] = []  # length of the log at each
-        self.locked: list[_LiveRow] = []
-        self.states: set[_Table] = set()
-        self.has_ended = False
+    facts: SourceTransaction
+    left: int
+    uses_savepoints: bool
+    log: list[tuple[_Table, Operation, _LiveRow, Row, int]] = field(default_factory=list)
+    savepoints: list[int] = field(default_factory=list)  # length of the log at each
+    locked: list[_LiveRow] = field(default_factory=list)
+    states: set[_Table] = field(default_factory=set)
+    has_ended: bool = False
 
     def touch(self, state: _Table, operation: Operation, row: _LiveRow) -> None:
         """Remember a row before it is changed, and keep the others away from it."""
@@ -277,7 +277,7 @@ class Workload:
             self._tick(rng.expovariate(options.rate))
             while due and due[-1][0] <= self.done < self.changes:
                 _, what, patience = due.pop()
-                if patience and not self._may(what):
+                if patience and what in ("schema", "truncate") and not self._free(what):
                     due.append((self.done + 1, what, patience - 1))  # all tables are busy: wait for a change or two
                     due.sort(reverse=True)
                 else:
@@ -314,22 +314,15 @@ class Workload:
         due += [(rng.randint(0, n), "idle") for _ in range(max(2, n // 500))]
         return sorted(((moment, what, 500) for moment, what in due), reverse=True)
 
-    def _free(self) -> list[_Table]:
-        """Tables that no open transaction has touched."""
+    def _free(self, what: str) -> list[_Table]:
+        """Tables that no open transaction has touched; only ordinary tables change their columns."""
         busy = {state for one in self._open for state in one.states}
-        return [s for s in self._states if s not in busy]
-
-    def _may(self, what: str) -> bool:
-        free = set(self._free())
-        if what == "schema":
-            free &= set(self._states[: self.options.tables])
-        return bool(free) or what not in ("schema", "truncate")
+        return [s for s in self._states[: self.options.tables if what == "schema" else None] if s not in busy]
 
     def _special(self, what: str) -> Iterator[Event]:
         rng = self._rng
         if what == "schema":
-            ordinary = self._states[: self.options.tables]
-            state = rng.choice([s for s in self._free() if s in ordinary] or ordinary)
+            state = rng.choice(self._free(what) or self._states[: self.options.tables])
             state.change_columns(next(self._kinds))
             yield Schema(state.version, self.now)
         elif what == "idle":
@@ -341,7 +334,7 @@ class Workload:
             if is_fatal:  # a new session begins, which sends the schemas again
                 for state in self._states:
                     yield Schema(state.version, self.now)
-        elif free := self._free():
+        elif free := self._free(what):
             yield from self._truncate(rng.choice(free))
 
     def _truncate(self, state: _Table) -> Iterator[Event]:
@@ -367,7 +360,8 @@ class Workload:
         size *= 40 if rng.random() < 0.002 else 1
         if is_captured and rng.random() < _EMPTY:
             size = 0
-        one = _Open(facts, size, rng.random() < self.options.undo_share)
+        uses_savepoints = rng.random() < self.options.undo_share
+        one = _Open(facts, max(size, 4) if uses_savepoints else size, uses_savepoints)
         self._open.append(one)
         return one
 

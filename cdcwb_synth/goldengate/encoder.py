@@ -41,14 +41,7 @@ class GoldenGateEncoder(Encoder[Layout]):
             [(number + 1) * changes // (times + 1) for number in range(times)]
             for times in (options.trail_files - 1, options.restarts, options.abends)
         )  # after how many changes each happens
-        self._begun = False
-
-    def write(self, item: Any, done: int) -> None:
-        """Writes what comes next, when ``done`` changes have happened."""
-        if not self._begun:
-            self._begun = True
-            self._trail.start_file(microseconds(item.at))
-        super().write(item, done)
+        self._trail.start_file(microseconds(options.start_time))
 
     def finish(self) -> None:
         """Completes the files."""
