@@ -4,6 +4,7 @@ Captured text in the page is escaped."""
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -78,25 +79,17 @@ _MOST_TABLES: Final = 20
 def verdict(facts: dict[str, Any]) -> str:
     """A sentence on whether the capture is healthy and, if not, what is wrong with it."""
     severities = facts["problems_by_severity"]
-    malformed = [
-        plural(severities[severity], severity)
-        for severity in (Severity.ERROR.value, Severity.WARNING.value)
-        if severities.get(severity)
-    ]
+    worse = (Severity.ERROR.value, Severity.WARNING.value)
     faults = _mostly_malformed(facts["files"])
-    faults += malformed
-    if facts["malformed_bytes"]:
-        faults.append(f"{_share(facts['malformed_bytes'], facts['bytes'], 'byte')} that are not a record")
-    if facts["malformed_rows"]:
-        faults.append(f"{_share(facts['malformed_rows'], facts['rows'], 'row')} that are not a record")
+    faults += [plural(number, severity) for severity in worse if (number := severities.get(severity))]
+    for unit in ("byte", "row"):
+        if malformed := facts[f"malformed_{unit}s"]:
+            faults.append(f"{_share(malformed, facts[f'{unit}s'], unit)} that are not a record")
     if number := facts.get("unassigned_errors", 0):
         elsewhere = f"{plural(number, 'error')} elsewhere that {'names' if number == 1 else 'name'} no table"
         faults.append(f"{elsewhere}, where records of these could be")
     of_all = f"of {plural(facts['transactions'], 'transaction')}"
-    if facts["open_transactions"]:
-        faults.append(f"{count(facts['open_transactions'])} {of_all} open")
-    if facts["incomplete_transactions"]:
-        faults.append(f"{count(facts['incomplete_transactions'])} {of_all} incomplete")
+    faults += [f"{count(n)} {of_all} {what}" for what in ("open", "incomplete") if (n := facts[f"{what}_transactions"])]
     if facts["ledger"] not in ("closes", None):
         faults.append("bytes unaccounted for")
     counters, positions, continuity = (facts.get(check) or {} for check in ("counters", "positions", "continuity"))
@@ -200,10 +193,7 @@ def _share(part: int, total: int, unit: str) -> str:
 def _files(files: list[dict[str, Any]]) -> str | None:
     if is_table(files):
         return None
-    shapes: dict[str, int] = {}
-    for entry in files:
-        shape = " in ".join(str(part) for part in (entry["shape"], entry["compression"]) if part)
-        shapes[shape] = shapes.get(shape, 0) + 1
+    shapes = Counter(" in ".join(map(str, filter(None, (e["shape"], e["compression"])))) for e in files)
     return f"{count(len(files))} ({tally(shapes) if len(shapes) > 1 else visible(''.join(shapes))})"
 
 
@@ -242,10 +232,8 @@ def _changes(facts: dict[str, Any]) -> str:
 def _transactions(facts: dict[str, Any]) -> str:
     if not facts["transactions"]:
         return "none"
-    return (
-        f"{count(facts['transactions'])}: {tally(facts['transactions_by_outcome'])}; "
-        f"{tally(facts['transactions_by_completeness'])}"
-    )
+    tallies = [tally(facts[f"transactions_by_{what}"]) for what in ("outcome", "completeness")]
+    return f"{count(facts['transactions'])}: {'; '.join(tallies)}"
 
 
 def _time(first: str | None, last: str | None) -> str | None:

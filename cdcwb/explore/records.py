@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -265,16 +265,12 @@ def _in_column(index: RecordIndex, name: str, value: str, near: int) -> int:
 
 def _equal(column: Any, value: str, near: int) -> int | None:
     if isinstance(column, Numbers):
-        if not re.fullmatch(r"\d{1,18}", value):
-            return None
-        rows = np.flatnonzero(column.compare("==", int(value)))
+        spellings: tuple[Any, ...] = (int,) if re.fullmatch(r"\d{1,18}", value) else ()
     else:
-        rows = np.flatnonzero(column.compare("==", value))
-        if not len(rows) and isinstance(column, Texts):
-            rows = np.flatnonzero(column.compare("==", _padded(column, value)))
-        elif not len(rows) and value.upper() != value:
-            rows = np.flatnonzero(column.compare("==", value.upper()))
-    if not len(rows):
+        spellings = str, partial(_padded, column) if isinstance(column, Texts) else str.upper
+    found = (np.flatnonzero(column.compare("==", spelled(value))) for spelled in spellings)
+    rows = next(filter(len, found), None)
+    if rows is None:
         return None
     later = int(np.searchsorted(rows, near, side="right"))
     return int(rows[later if later < len(rows) else 0])
@@ -310,10 +306,10 @@ def _offset(index: RecordIndex, text: str, file: int) -> int:
 
 
 def _file(index: RecordIndex, name: str) -> int:
-    for entry in index.files:
-        if name in (str(entry["file"]), re.split(r"[/\\]", str(entry["file"]))[-1]):
-            return int(entry["file_index"])
     names = [re.split(r"[/\\]", str(entry["file"]))[-1] for entry in index.files]
+    for entry, short in zip(index.files, names, strict=True):
+        if name in (str(entry["file"]), short):
+            return int(entry["file_index"])
     raise OptionError(f"the capture has no file '{visible(name)}'.{nearest(name, names)}")
 
 
