@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
-from cdcwb.formats.containers.delimited import TOKENS, find_dialect, line_end
+from cdcwb.formats.containers.delimited import DEFAULT, TOKENS, find_dialect, line_end
 from cdcwb.formats.containers.parquet import open_parquet, row_groups
 from cdcwb.formats.containers.rows import (
     BROKEN,
@@ -367,7 +367,8 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
         problem = f"a binary file: expected text, found {zeros} bytes of 0 among the first {len(head)}"
         return FileProbe(ask.path, BROKEN, problem=problem)
     lines = [line.strip() for line in head[:_LINES].tobytes().removeprefix(BOM).splitlines() if line.strip()]
-    if any(map(_RULER.match, lines[:2])) and not ask.tokens:
+    is_default = all(getattr(DEFAULT, name) == token for name, token in ask.tokens.items())
+    if is_default and any(map(_RULER.match, lines[:2])):
         return FileProbe(ask.path, BROKEN, problem=_PRINTED)
     mark = len(BOM) if head[:3].tobytes() == BOM else 0
     while head[mark : mark + 1].tobytes() in (b"\r", b"\n"):
