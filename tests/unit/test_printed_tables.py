@@ -43,11 +43,7 @@ def test_a_printed_table_is_refused_with_the_command_that_writes_csv(tmp_path: P
 def test_no_row_of_a_printed_table_is_read_by_a_given_format(tmp_path: Path, name: str, format: str) -> None:
     file = tmp_path / "rows.txt"
     file.write_text(TABLES[name])
-    try:
-        capture = load(file, format=format)
-    except CaptureError as refused:
-        assert "printed for readers" in str(refused)
-        return
+    capture = load(file, format=format)
     events = capture.rows("events", ("kind", "length")).table()
     assert set(events["kind"].to_pylist()) <= {"malformed", "filler"}
     assert sum(events["length"].to_pylist()) == file.stat().st_size
