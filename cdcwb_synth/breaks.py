@@ -107,17 +107,11 @@ def _added(change: Change, kind: str, at: int, text: str) -> list[Change]:
     row = change.after or change.before or ()
     other = (*row[:at], text, *row[at + 1 :])
 
-    def update(before: Any, after: Any, **more: Any) -> Change:
-        return replace(change, operation=Operation.UPDATE, before=before, after=after, number=0, **more)
+    def update(before: Any, after: Any) -> Change:
+        return replace(change, operation=Operation.UPDATE, before=before, after=after, number=0)
 
-    match kind:
-        case "gap":
-            return [update(other, row)]
-        case "repeat":
-            return [update(row, other), update(other, row), update(other, row)]
-        case "late":
-            return [update(row, other, is_late=True), update(other, row)]
-        case "revived":
-            return [update(row, other)]
-        case _:
-            return [replace(change, before=other, number=0)]
+    both = [update(row, other), update(other, row)]
+    return {
+        "gap": both[1:], "repeat": [*both, both[1]], "late": [replace(both[0], is_late=True), both[1]],
+        "revived": both[:1], "phantom": [replace(change, before=other, number=0)],
+    }[kind]  # fmt: skip

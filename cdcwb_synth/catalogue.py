@@ -133,8 +133,10 @@ def reshape(version: TableVersion, kind: str) -> TableVersion:
     columns, origin = list(version.columns), list[int | None](range(len(version.columns)))
     others = [i for i in range(len(columns)) if i != version.key]
     chosen = others[version.number * 3 % len(others)] if others else None
-    if kind == "retype":
-        chosen = _retyped(columns, others, version.number)
+    if kind == "retype":  # another column with every number
+        turns = (others[(version.number + turn) % len(others)] for turn in range(len(others)))
+        for at, wider in [(at, wider) for at in turns if (wider := _wider(columns[at]))][:1]:
+            columns[at] = wider
     elif kind == "reorder" and len(others) > 1:
         columns[others[0]], columns[others[-1]] = columns[others[-1]], columns[others[0]]
         origin[others[0]], origin[others[-1]] = others[-1], others[0]
@@ -147,17 +149,6 @@ def reshape(version: TableVersion, kind: str) -> TableVersion:
         columns.append(replace(added, name=f"{added.name}_v{number}"))
         origin.append(None)
     return TableVersion(version.table, number, tuple(columns), tuple(origin))
-
-
-def _retyped(columns: list[Column], others: list[int], number: int) -> int | None:
-    """Make a column wider, another one with every ``number``; gives its place, None if none can be."""
-    for turn in range(len(others)):
-        place = others[(number + turn) % len(others)]
-        wider = _wider(columns[place])
-        if wider is not None:
-            columns[place] = wider
-            return place
-    return None
 
 
 _WIDER: Final[dict[Type, dict[str, Any]]] = {

@@ -391,10 +391,9 @@ class GBase8sEncoder(Encoder[_Table]):
                 self._put(_BEGIN, truth.number, sequence, source.number, int(second.timestamp()), source.user)
                 truth.begin_position, truth.began_at, truth.user = f"{sequence:016X}", second, str(source.user)
             case "commit" | "rollback" as what:
-                number = _COMMIT if what == "commit" else _ROLLBACK
+                number, time = (_COMMIT, [int(second.timestamp())]) if what == "commit" else (_ROLLBACK, [])
                 sequence = self._log.take(_HEADERS[number].size)
                 truth = self._open_at(source, sequence).truth
-                time = (int(second.timestamp()),) if what == "commit" else ()
                 self._put(number, truth.number, sequence, source.number, *time)
                 truth.end_position = f"{sequence:016X}"
                 if what == "commit":

@@ -557,12 +557,8 @@ class EventLogEncoder(Encoder[_Watched]):
         table, pairs = last["table_name"], parsed(last["table_key"] or "")
         fields = {row["column_name"]: row for row in group if row["column_name"] is not None}
         after = {name: row["new_value"] for name, row in fields.items() if row.kind in (1, 2, 3)}
-        before = {
-            name: row["old_value"] for name, row in fields.items()
-            if row.kind == 2 or (row.kind == 3 and row["old_value"] is not None)
-        }  # fmt: skip
-        if kind == 4 and pairs is not None:
-            before = {**pairs}
+        known = [row for row in fields.values() if row.kind == 2 or (row.kind == 3 and row["old_value"] is not None)]
+        before = pairs if kind == 4 else {row["column_name"]: row["old_value"] for row in known}
         is_per_field = group[0].kind not in _OF_ROWS and bool(fields)
         locations = sorted(row.location for row in group)
         facts: dict[str, Any] = {

@@ -80,9 +80,8 @@ class SqlServerCtEncoder(Encoder[_Instance]):
         ending = f".csv{ENDINGS[self.options.compression]}" if self._is_text else ".parquet"
         name = f"{table.schema}_{table.name}{later}_CT{ending}"
         all_names, heading = (*self._heads[0], *names, *self._heads[1]), 0
-        file: ByteFile | TableFile
         if self._is_text:
-            file = ByteFile(self.folder / name, self.options.compression)
+            file: ByteFile | TableFile = ByteFile(self.folder / name, self.options.compression)
             heading = file.put(_line(all_names))[1]
         else:
             types = [(one, pa.binary() if one in _BINARY else pa.string()) for one in all_names]

@@ -190,11 +190,10 @@ class Truth:
         if transaction is not None:
             transaction.changes[row["operation"]] += 1
             transaction.bytes += sum(location.length for location in locations)
-            names: Any = (
-                row if version is None else {"schema_name": version.schema_name, "table_name": version.table_name}
-            )
-            if names.get("table_name") is not None:
-                transaction.tables.add(_label(names["schema_name"], names["table_name"]))
+            if version is not None and version.table_name is not None:
+                transaction.tables.add(version.label)
+            elif version is None and row.get("table_name") is not None:
+                transaction.tables.add(_label(row["schema_name"], row["table_name"]))
         row["version"] = -1 if version is None else version.number
         row["transaction"] = -1 if transaction is None else transaction.number
         self._rows.append(row)
@@ -259,11 +258,11 @@ class Truth:
 
     def _write_changes(self, late: Mapping[str, Sequence[Any]]) -> None:
         files = pa.array([*self._names, None], pa.string())
-        taken: dict[str, tuple[str, pa.Array]] = {}
-        for whose, names in _LATE.items():
-            for name in names:
-                values = [*(getattr(one, name) for one in late[whose]), None]
-                taken[name] = whose, pa.array(values, model.CHANGES.field(name).type)
+        kind = model.CHANGES.field
+        taken = {
+            name: (whose, pa.array([*(getattr(one, name) for one in late[whose]), None], kind(name).type))
+            for whose, names in _LATE.items() for name in names
+        }  # fmt: skip
         undone = np.zeros(self.count, bool)
         undone[list(self.undone)] = True
         constants = {"format": self.format, "offset_unit": self.unit, "kind": "change"}

@@ -179,15 +179,12 @@ class GoldenGateEncoder(Encoder[Layout]):
     def _transaction(self, records: Sequence[Record], csn: str, xid: str, outcome: Outcome, end: Record) -> Transaction:
         """The transaction of these records, as a reader names it: by its id, or by the position of its first record."""
         first, is_committed = records[0].position, outcome == "committed"
-        name = f"~{first}"
-        if self._is_named(records):
-            name = xid if is_committed else f"{xid}@{first}"
+        known = xid if is_committed else f"{xid}@{first}"
+        name = known if self._is_named(records) else f"~{first}"
         one = Transaction(
-            name, begin_position=first, end_position=end.position,
-            commit_position=end.position if is_committed else None, began_at=records[0].at, ended_at=end.at,
-            committed_at=end.at if is_committed else None, outcome=outcome, completeness="complete",
+            name, first, end.position, end.position if is_committed else None, records[0].at, end.at,
+            end.at if is_committed else None, outcome, "complete", bytes=0 if is_committed else end.location.length,
         )  # fmt: skip
-        one.bytes = 0 if is_committed else end.location.length
         return self.truth.transaction(one)
 
     def _tell(self, steps: Sequence[Step], transaction: Transaction, csn: str, xid: str) -> None:

@@ -107,9 +107,9 @@ class Exports(Output):
             message |= (old if step.operation is Operation.DELETE else new) or {}
             before = before if step.operation is Operation.DELETE else None
         else:
-            for name, image in (("before", old), ("after", new)):
-                if image or options.before != "absent":
-                    message[name] = image or ({} if options.before == "empty" else None)
+            none: dict[str, Any] | None = {} if options.before == "empty" else None
+            images = {"before": old or none, "after": new or none}
+            message |= {name: one for name, one in images.items() if one or options.before != "absent"}
         if options.connect:
             columns = [{"type": "string", "optional": True, "field": name} for name in layout.names]
             schema = {"type": "struct", "fields": columns, "optional": False, "name": layout.table.full_name}
@@ -183,20 +183,19 @@ class Exports(Output):
             locations, before = [], None
 
     def _element(self, step: Step, half: int, is_before: bool, csn: str, xid: str) -> tuple[str, Image, list[str]]:
-        layout, row = step.layout, step.rows[half] or []
-        kind = step.operation.lower()
-        which = ' image="before"' if is_before else ""
-        lines = [f'<dbupdate table={quoteattr(layout.table.full_name)} type="{kind}"{which}>', "    <columns>"]
-        image: Image = {}
+        """The text of an element, its values as text, and the columns of the key that are among them."""
+        table, kind, which = step.layout.table.full_name, step.operation.lower(), ' image="before"' if is_before else ""
+        lines, image, keys = [f'<dbupdate table={quoteattr(table)} type="{kind}"{which}>', "    <columns>"], Image(), []
         for at in step.sent[half]:
-            column = layout.columns[at]
-            text = image[column.name] = _exported(column, row[at])
+            column = step.layout.columns[at]
+            text = image[column.name] = _exported(column, (step.rows[half] or [])[at])
+            keys += [column.name] if column.is_key else []
             attributes = (' key="true"' if column.is_key else "") + (' status="null"' if text is None else "")
             shown = "" if text is None else escape(text).translate(_CONTROLS)
             lines.append(f"      <column name={quoteattr(column.name)}{attributes}>{shown}</column>")
         lines += ("    </columns>", "    <tokens>", f'      <token name="TK-XID">{xid}</token>')
         lines += (f'      <token name="TK-CSN">{csn}</token>', "    </tokens>", "  </dbupdate>")
-        return "\n".join(lines), image, [name for name in image if name in {layout.names[i] for i in layout.keys}]
+        return "\n".join(lines), image, keys
 
 
 def _exported(column: Described, cell: Cell) -> str | None:

@@ -84,10 +84,7 @@ class GoldenGateOptions(Options):
         except (ValueError, OSError, LookupError):
             is_zone = False
         is_bare = self.is_text and not self.has_headers
-        of_bare = (
-            "without ghdr (or headertoken and headerdetail) nobody can tell what is taken back and what goes on, so "
-            "undo and long_varchars are 0 and lobs is false"
-        )
+        of_headers = self.undo or self.lobs or self.long_varchars or (self.is_defined and self.schema_changes)
         return [
             *Options.rules(self), *unlisted("switches", self.switches, SWITCHES),
             (not is_zone, f"zone {self.zone!r} is no time zone such as Europe/Berlin"),
@@ -97,9 +94,8 @@ class GoldenGateOptions(Options):
             (self.undo and not self.is_text, "only records of a trail show that they take another back, so undo is 0"),
             (not self.trail or self.trail.endswith("/"),
              "trail is a path that ends with the first letters of a file's name"),
-            (is_bare and self.is_defined and self.schema_changes,
-             "without headers nobody can tell which definition is in force, so schema_changes is 0"),
-            (is_bare and (self.undo or self.lobs or self.long_varchars), of_bare),
+            (is_bare and of_headers,
+             "nobody can tell without headers what goes on: undo, long_varchars, schema_changes are 0, lobs is false"),
             (self.is_text and self.lobs and not self.is_defined and "detail" not in self.shown,
              "without metadata only detail tells which column a large object is of"),
         ]  # fmt: skip
