@@ -57,8 +57,7 @@ class ChangeTableOptions(QlikOptions):
 
     def rules(self) -> Rules:
         """What values that are each allowed must not be together."""
-        is_special = bool(set(self.null_value) & set('"\r\n' + self.delimiter))
-        count = self.tables + self.all_types
+        is_special, count = bool(set(self.null_value) & set('"\r\n' + self.delimiter)), self.tables + self.all_types
         return [
             *QlikOptions.rules(self),
             (not self.dfm and (self.delimiter != "," or self.null_value or self.escape),

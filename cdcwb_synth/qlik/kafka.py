@@ -249,11 +249,9 @@ class KafkaEncoder(Encoder[_Table]):
     def table(self, item: Schema, done: int) -> _Table:
         """A table version; its metadata are sent."""
         table = self._make(item)
-        if table.metadata is None:
-            return table
         if self.options.metadata_mode == "late":
             self._late.append(table)
-        else:
+        elif table.metadata is not None:
             self._send_metadata(table, item.at)
         return table
 
