@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -69,6 +70,7 @@ class Breaks:
         names = ("schema_name", "table_name", "key", "before", "after", "file", "file_index", "offset", "position")
         texts = pa.array(list(self._planned))
         found: dict[str, dict[str, Any]] = {}
+        place = itemgetter("file_index", "offset")
         for batch in pq.ParquetFile(truth / "changes.parquet").iter_batches(columns=list(names)):
             for image in ("before", "after"):
                 at = np.flatnonzero(pc.is_in(batch[image].items, texts))
@@ -78,15 +80,10 @@ class Breaks:
                         one = self._planned.get(text)
                         if one is None or name != one.column or (image == "after") != (one.kind in _AFTER):
                             continue
-                        row |= {"kind": one.kind, "key_column": one.key}
-                        last = found.setdefault(text, row)
-                        if (row["file_index"], row["offset"]) > (last["file_index"], last["offset"]):
-                            found[text] = row
-        rows = sorted(found.values(), key=lambda row: (row["file_index"], row["offset"]))
-        for row in rows:
-            row["table"] = ".".join(filter(None, (row["schema_name"], row["table_name"])))
-            key = row.pop("key_column")
-            row["key"] = row["key"] or {key: (row["after"] or row["before"])[key]}
+                        row["kind"], row["key"] = one.kind, row["key"] or {one.key: row[image][one.key]}
+                        row["table"] = ".".join(filter(None, (row["schema_name"], row["table_name"])))
+                        found[text] = max(found.get(text, row), row, key=place)
+        rows = sorted(found.values(), key=place)
         pq.write_table(pa.Table.from_pylist(rows, model.BREAKS), truth / "breaks.parquet")
 
 

@@ -218,18 +218,16 @@ class Truth:
         index = {name: number for number, name in enumerate(self._names)}
         self._order = np.array([index[name] for name in self.files] or [0], np.int64)
         versions = list(self._versions.values())
-        firsts = sorted((self._first(one), one.number) for one in versions)
+        firsts = sorted(((self._first(one), one) for one in versions), key=lambda pair: (pair[0], pair[1].number))
         numbers: Counter[str] = Counter()
-        for first, number in firsts:
-            one = versions[number]
+        for first, one in firsts:
             if one.table_version is None and first is not NOWHERE:
                 numbers[one.label] += 1
                 one.table_version = f"{one.label}@{numbers[one.label]}"
         self._write_changes({"version": versions, "transaction": self.transactions})
         self._path.unlink()
         rows: list[dict[str, Any]] = []
-        for first, number in firsts:
-            one = versions[number]
+        for first, one in firsts:
             event = first._asdict() if one.has_location and first is not NOWHERE else None
             if one.is_listed or one.rows:
                 rows.append(_attributes(one, model.TABLE_VERSIONS) | {"first_event": event})

@@ -47,10 +47,6 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"form": "avro-envelope", "container": "avro", "delete_row": "beforeData"},
         {},
     ),
-    "Confluent framing with a registry, one message a file": (
-        {"form": "confluent", "container": "message", "changes": 60, "partitions": 1, "lobs": False},
-        {"registry": "registry"},
-    ),
     "Confluent framing with a registry, hyphenated namespaces": (
         {"form": "confluent", "container": "kcat", "compression": "zstd", "lobs": False},
         {"registry": "registry"},
