@@ -3,6 +3,7 @@ the assigned transaction (docs/formats/goldengate.md §9)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -28,6 +29,7 @@ from cdcwb.formats.goldengate.records import (
     RECORD,
     ROWID,
     TRANID,
+    Fault,
     decoded_texts,
     text_of,
     token_texts,
@@ -72,7 +74,6 @@ class Assigned:
     def __init__(self, window: TextWindow, shared: TrailContext, borders: Mapping[int, WindowBorder]) -> None:
         self.window, self.shared, self.records = window, shared, window.records
         records, count, self.place = window.records, len(window.records), window.base + window.records.start
-        self.problems: dict[int, list[tuple[Problem, str]]] = {}
         border, after = borders.get(window.base), borders.get(window.base + int(window.end[-1]))
         chosen = np.zeros(count, np.bool_)
         chosen[window.chosen] = True
@@ -93,21 +94,20 @@ class Assigned:
         parts = (integers(one) for one in (sequence, np.where(self.placed, records.rba, 0)))
         position = pc.binary_join_element_wise(*(pc.ascii_lpad(one, 10, "0") for one in parts), "")
         self.position = pc.if_else(pa.array(self.placed), position, None)
-        for fault in records.faults:
-            self.problem(fault.record, fault.code, fault.sentence)
         said = "RBA {} has more than ten digits: no position"
-        self.note(too_high & chosen, Problem.HEADER_VALUE, said, records.rba)
+        records.fault(too_high & chosen, said, records.rba)
         unknown = (self.operation == _UNKNOWN) & chosen
-        self.note(unknown & (records.io < 0), Problem.UNKNOWN_RECORD_TYPE, "a record of an unknown type")
-        self.note(unknown & (records.io >= 0), Problem.UNKNOWN_RECORD_TYPE, "unknown IOType {}", records.io)
+        code = Problem.UNKNOWN_RECORD_TYPE
+        records.fault(unknown & (records.io < 0), "a record of an unknown type", code=code)
+        records.fault(unknown & (records.io >= 0), "unknown IOType {}", records.io, code=code)
         again = self.repeated & chosen
-        self.note(again, Problem.REPEATED, "this record of the trail was printed before")
+        records.fault(again, "this record of the trail was printed before", code=Problem.REPEATED)
         self.kind[again], self.operation[again], self.last[again] = _KIND[Kind.FILLER], -1, -1
         some = chosen & ~self.repeated
         same = (records.twin, "the before image of the same update"), (is_second, "a different record before it")
         for rows, what in same:
             said = f"RBA {{}} is that of {what} too: both are kept"
-            self.note(rows & some & is_record, Problem.SAME_POSITION, said, records.rba)
+            records.fault(rows & some & is_record, said, records.rba, code=Problem.SAME_POSITION)
         self._transactions(some, border, after)
         self._fragments(some)
         self._halves(some)
@@ -117,15 +117,13 @@ class Assigned:
                 self.problem(one, Problem.GAP, sentence)
         self._versions(some)
         self._times((some | self.repeated) & (records.shape <= FILE_HEADER))
+        self.problems: defaultdict[int, list[tuple[Problem, str]]] = defaultdict(list)
+        for fault in records.faults:
+            self.problems[fault.record].append((fault.code, fault.sentence))
 
     def problem(self, record: int, code: Problem, sentence: str) -> None:
         """Adds a problem of a record."""
-        self.problems.setdefault(record, []).append((code, sentence))
-
-    def note(self, rows: Bools, code: Problem, said: str, values: Ints | None = None) -> None:
-        """Adds a problem of some records, with its values."""
-        for one in np.flatnonzero(rows).tolist():
-            self.problem(one, code, said if values is None else said.format(values[one]))
+        self.records.faults.append(Fault(record, code, sentence))
 
     def location(self, record: int) -> str:
         """The name of a record: its position, else its location in the capture."""
@@ -227,7 +225,7 @@ class Assigned:
         if zone is not None:
             self.utc, doubtful = to_utc(records.moment, parse_zone(zone))
             said = f"the printed time is ambiguous or missing in {zone}: the earlier one is used"
-            self.note(doubtful & known & (records.julian == MISSING), Problem.TIME_ZONE, said)
+            records.fault(doubtful & known & (records.julian == MISSING), said, code=Problem.TIME_ZONE)
             self.timed |= known
         else:
             for file in np.unique(self.file[known]).tolist():
@@ -241,7 +239,7 @@ class Assigned:
             if created is not None:
                 self.utc[one], self.timed[one] = created, True
         wrong = self.timed & ((self.utc < EARLIEST) | (self.utc > LATEST))
-        self.note(wrong, Problem.TIME_RANGE, "the time is outside the years 1 to 9999")
+        records.fault(wrong, "the time is outside the years 1 to 9999", code=Problem.TIME_RANGE)
         self.timed &= ~wrong
 
     def chosen(self, rows: Ints, wanted: Wanted) -> Bools:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, content_of, gather
-from cdcwb.formats.goldengate.layout import MISSING
+from cdcwb.formats.goldengate.layout import FIELDS, MISSING
 from cdcwb.formats.kernels import kernel, read_only
 
 __all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
@@ -37,10 +37,7 @@ Role = IntEnum(
 """The roles of lines of a record. NOTE: a prompt or a note of Logdump, which ends a record."""
 
 
-LABELS: Final = (
-    "Hdr-Ind", "Partition", "UndoFlag", "BeforeAfter", "RecLength", "IO Time", "IOType", "OrigNode", "TransInd",
-    "FormatType", "SyskeyLen", "Incomplete", "AuditRBA", "AuditPos", "Continued", "RecCount", "DDR/TDR index",
-)  # fmt: skip
+LABELS: Final = (*(name for name in FIELDS if not name.endswith(" index")), "DDR/TDR index")
 """The labels of the header block."""
 
 LABEL: Final = f"(?:{'|'.join(LABELS).replace(' ', ' +')})"
