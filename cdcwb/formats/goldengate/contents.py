@@ -45,7 +45,7 @@ from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import Coding, How, Order
 from cdcwb.formats.kernels import kernel, read_only
 from cdcwb.formats.requests import common_types, no_table, versions_of
-from cdcwb.formats.text_values import parsed
+from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
 
 __all__ = [
@@ -630,4 +630,6 @@ def typed_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     elif pa.types.is_timestamp(kind):
         texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d\d-\d\d):", r"\1 ")
         texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d\d-\d\d)$", r"\1 00:00")
+    elif not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return cast_each(texts, kind)
     return parsed(texts, kind)

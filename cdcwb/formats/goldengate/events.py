@@ -68,6 +68,7 @@ class Assigned:
     * ``version``: number of the version of its table, -1 for none
     * ``utc``: microseconds since 1970; ``timed``: is it known; ``placed``: has it a position
     * ``heads``: records that others continue; ``continues``: the location of the record that a fragment continues
+    * ``imaged``: it has row images; ``before``: its only image is a before image
     * ``problems``: of records, in order
     """
 
@@ -115,6 +116,8 @@ class Assigned:
         for one, head in self.heads.items():
             for sentence in head.gaps:
                 self.problem(one, Problem.GAP, sentence)
+        self.imaged, self.before = _IMAGED[self.kind], self.kind == _KIND[Kind.BEFORE]
+        self.before |= self.operation == _DELETE
         self._versions(some)
         self._times((some | self.repeated) & (records.shape <= FILE_HEADER))
         self.problems: defaultdict[int, list[tuple[Problem, str]]] = defaultdict(list)
@@ -260,14 +263,6 @@ class Assigned:
             keep &= np.array(is_one)[self.records.table[rows]]
         return keep
 
-    def images(self) -> RowImages:
-        """The row images of the records."""
-        before = (self.kind == _KIND[Kind.BEFORE]) | (self.operation == _DELETE)
-        return RowImages(
-            self.records, self.heads, self.shared, file=self.file, version=self.version, imaged=_IMAGED[self.kind],
-            before=before,
-        )  # fmt: skip
-
 
 class LogdumpReader(SplitReader):
     """Reads the records of Logdump text. ``known``: what is assigned to those of the latest window."""
@@ -284,7 +279,7 @@ class LogdumpReader(SplitReader):
         if segments is not self._window:
             self._window = segments
             self.known = Assigned(segments, self._plan.shared, self._state)
-            self._images = self.known.images()
+            self._images = RowImages(self.known)
         rows = segments.chosen[np.cumsum(segments.record)[records] - 1]
         keep = self.known.chosen(rows, wanted)
         batch = _batch(self.known, self._images, rows[keep], wanted)

@@ -9,9 +9,9 @@ records for each large object (§5.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,12 @@ from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
-from cdcwb.formats.goldengate.plan import TrailContext
 from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.model import Problem
 from cdcwb.words import plural, unused_name
+
+if TYPE_CHECKING:
+    from cdcwb.formats.goldengate.events import Assigned
 
 __all__ = ["Head", "Images", "Put", "RowImages", "heads_of", "read_images"]
 
@@ -214,27 +216,22 @@ def _decoded(
 
 
 class RowImages:
-    """The row images of the records of a window.
+    """The row images of the records of a window."""
 
-    ``heads``: records that others continue; ``file``: the file of each record; ``version``: that of its table, -1 for
-    none; ``imaged``: it has row images; ``before``: its only image is a before image.
-    """
-
-    def __init__(
-        self, records: TrailRecords, heads: Mapping[int, Head], shared: TrailContext, *, file: Ints, version: Ints,
-        imaged: Bools, before: Bools,
-    ) -> None:  # fmt: skip
-        self._records, self._heads, self._before, self._charset = records, heads, before, shared.options.charset
-        self._imaged, self._version, self._bare = imaged, version, records.nonstop
+    def __init__(self, known: Assigned) -> None:
+        records, shared, file = known.records, known.shared, known.file
+        self._records, self._heads, self._charset = records, known.heads, shared.options.charset
+        self._imaged, self._before, self._version = known.imaged, known.before, known.version
+        self._bare = records.nonstop
         self._definitions, bodies = [one.definition for one in shared.versions], shared.bodies
         self._is_big = np.array([one.order == "big" for one in bodies], bool)[file]
         self._is_known = np.array([one.is_known for one in bodies], bool)[file] | self._bare
         self._forms = contents.forms_of(records.io, np.array([one.prefix for one in bodies], np.int64)[file])
-        self._is_row = imaged & (self._forms != BodyLayout.OPAQUE)
+        self._is_row = known.imaged & (self._forms != BodyLayout.OPAQUE)
         self._buffer, self._start, self._stop = records.body, records.body_at[:-1].copy(), records.body_at[1:].copy()
         self._join()
         is_complete = self._stop - self._start >= records.length
-        is_complete[list(heads)] = False
+        is_complete[list(known.heads)] = False
         self._strict = self._bare | is_complete  # data that only begin like columns are not columns
 
     def _join(self) -> None:

@@ -50,54 +50,31 @@ _PROMPT: Final = r"(?i:logdump) *\d* *>"
 
 _PATTERNS: Final[dict[Role, tuple[bytes, str]]] = {
     Role.RULE: (b"_", "_{20,}"),
-    Role.HEADER: (
-        b"HhPpUuBbRrIiOoTtFfSsAaCcDd",
-        rf"(?i){LABEL} *:(?:{_OTHER}?{_PLAIN})*{_OTHER}?(?:\(x.*| {LABEL} *:.*)?",
-    ),
-    Role.RECORD: (
-        b"0123456789",
-        rf"(?P<time>{_TIME}) +(?P<operation>\S.*?) +Len +(?P<length>\d{{1,18}}) +RBA +(?P<rba>\d+)",
-    ),
+    Role.HEADER: (b"HhPpUuBbRrIiOoTtFfSsAaCcDd",
+        rf"(?i){LABEL} *:(?:{_OTHER}?{_PLAIN})*{_OTHER}?(?:\(x.*| {LABEL} *:.*)?"),
+    Role.RECORD: (b"0123456789",
+        rf"(?P<time>{_TIME}) +(?P<operation>\S.*?) +Len +(?P<length>\d{{1,18}}) +RBA +(?P<rba>\d+)"),
     Role.NAME: (b"N", r"Name *: *(?P<name>.*?) *(?:\(TDR +Index: *(?P<index>\d{1,18}) *\))?"),
     Role.TDR_INDEX: (b"T", r"TDR +Index *: *(?P<index>\d{1,18})"),
-    Role.IMAGE: (
-        b"AB",
-        (
-            r"(?P<image>After|Before) *Image *: *"
-            r"(?:Partition *(?:x(?P<hex>[0-9a-fA-F]{1,15})|(?P<decimal>\d{1,18}))?.*?(?: G +(?P<letter>[bmes]))?)?"
-        ),
-    ),
+    Role.IMAGE: (b"AB", (r"(?P<image>After|Before) *Image *: *"
+        r"(?:Partition *(?:x(?P<hex>[0-9a-fA-F]{1,15})|(?P<decimal>\d{1,18}))?.*?(?: G +(?P<letter>[bmes]))?)?")),
     Role.TRANSACTION: (b"T", r"TRANSID *: *(?P<id>[^ ]+)(?: +\((?P<number>\d{1,20})\))?"),
     Role.HALF: (b"ABK", r"(?:(?:After|Before) +Image +Len|KeyLen) +\d+(?:[^A-Za-z_].*)?"),
-    Role.COLUMN: (
-        b"CK",
-        (
-            r"(?:Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x[0-9a-fA-F]{1,15}\))? *, *"
-            r"(?P<rest>(?:Len|LOB).*)"
-        ),
-    ),
+    Role.COLUMN: (b"CK", (r"(?:Column|KeyCol) +(?P<index>\d{1,18}) *(?:\(0?x[0-9a-fA-F]{1,15}\))? *, *"
+        r"(?P<rest>(?:Len|LOB).*)")),
     Role.TRAIL: (b"T", r"Trail +name *: *(?P<trail>.*)"),
     Role.TEXT: (b"DT", r"(?:Database|Table) +Name *:.*"),
     Role.GGS: (b"Gg", r"(?i)ggs +tokens *:.*"),
     Role.USER: (b"Uu", r"(?i)user +tokens *:.*"),
-    Role.TOKEN: (
-        b"TG",
-        (
-            r"(?P<kind>TokenID|GroupID) +(?:"
-            r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x[0-9a-fA-F]{1,2},?"
-            r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?[0-9a-fA-F]{1,3} *,"
-            r") +Length +(?P<length>\d{1,18})"
-        ),
-    ),
-    Role.NOTE: (
-        b"LlCROEFV",
-        (
-            rf"{_PROMPT}.*|(?:C(?i:urrent +logtrail +is)|R(?i:eading +forward +from +rba)|E(?i:rror:)"
-            r"|O(?i:racle +goldengate +log +file +dump)|F(?i:iltering +suppressed)|L(?i:ogtrail )"
-            r"|L(?i:ast +record +for +the +last +committed)|Version [0-9.]+ |Copyright +\(C\)).*"
-        ),
-    ),
-}
+    Role.TOKEN: (b"TG", (r"(?P<kind>TokenID|GroupID) +(?:"
+        r"x(?P<id>[0-9a-fA-F]{2}) +'.?' *(?P<name>[^']*?) +Info +x[0-9a-fA-F]{1,2},?"
+        r"|(?P<letter>[^ ]) *(?:\(x(?P<code>[0-9a-fA-F]{2})\))? *, *Info +x?[0-9a-fA-F]{1,3} *,"
+        r") +Length +(?P<length>\d{1,18})")),
+    Role.NOTE: (b"LlCROEFV",
+        (rf"{_PROMPT}.*|(?:C(?i:urrent +logtrail +is)|R(?i:eading +forward +from +rba)|E(?i:rror:)"
+        r"|O(?i:racle +goldengate +log +file +dump)|F(?i:iltering +suppressed)|L(?i:ogtrail )"
+        r"|L(?i:ast +record +for +the +last +committed)|Version [0-9.]+ |Copyright +\(C\)).*")),
+}  # fmt: skip
 """Bytes that a line of a role may begin with, and its form. A later form is looked for where no earlier one was found.
 Runs of white space are blanks."""
 

@@ -232,18 +232,6 @@ class TrailRecords:
         self.fragment = np.zeros(len(self), np.bool_)
         self.fragment[rows] = continues
 
-    @property
-    def starts(self) -> Bools:
-        """Whether a record may be the first one of a split, as far as it alone shows: it begins a transaction."""
-        found: Bools = self.member & np.isin(self.trans, ALONE) & ~self.fragment & ~self.twin
-        return found
-
-    @property
-    def closes(self) -> Bools:
-        """Whether no transaction is open after a record."""
-        found: Bools = self.abort | (self.member & np.isin(self.trans, CLOSES))
-        return found
-
 
 def text_of(printed: bytes) -> str:
     """Printed text; bytes that are not UTF-8 are replaced."""

@@ -113,11 +113,12 @@ def _spans(
             records, limit = _read(stream, at, wanted, reading, heads)
             wanted *= 4
         rows = np.flatnonzero((records.member | records.abort) & (records.start < limit))
-        closes = records.closes[rows]
+        trans, follows = records.trans[rows], records.fragment[rows] | records.twin[rows]
+        closes = records.abort[rows] | np.isin(trans, CLOSES)
         if not is_start:
             closes[:1] = False
         before = np.append(is_closed, closes[:-1])[: len(rows)]
-        able = rows[records.starts[rows] & before & (at + records.start[rows] >= max(border, at + 1))]
+        able = rows[np.isin(trans, ALONE) & ~follows & before & (at + records.start[rows] >= max(border, at + 1))]
         yield _TextSpan(at, limit, records, int(records.start[able[0]]) if len(able) else MISSING)
         if len(rows):
             is_closed = bool(closes[-1])

@@ -84,8 +84,8 @@ _GROUPS: Final = {
 
 
 def dissect(
-    record: bytes, definition: Definition | None = None, bodies: Bodies | None = None, reading: RecordSettings | None =
-    None,
+    record: bytes, definition: Definition | None = None, bodies: Bodies | None = None,
+    reading: RecordSettings | None = None,
 ) -> Field:  # fmt: skip
     """The field tree of the text of one record.
 
@@ -137,8 +137,8 @@ class Tree:
     """The fields of one record."""
 
     def __init__(
-        self, record: bytes, records: TrailRecords, definition: Definition | None, bodies: Bodies, reading:
-        RecordSettings,
+        self, record: bytes, records: TrailRecords, definition: Definition | None, bodies: Bodies,
+        reading: RecordSettings,
     ) -> None:  # fmt: skip
         self.record, self.records, self.lines = record, records, records.lines
         self.text = PrintedBytes(record, record, range(len(record) + 1), 1)

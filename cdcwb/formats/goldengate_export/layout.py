@@ -7,15 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 __all__ = [
-    "OPERATIONS",
-    "RESERVED",
-    "TRANS_IND",
-    "field_meaning",
-    "is_template",
-    "role_of",
-    "token_meaning",
-    "token_role",
-]
+    "OPERATIONS", "RESERVED", "TRANS_IND", "field_meaning", "is_template", "role_of", "token_meaning", "token_role",
+]  # fmt: skip
 
 OPERATIONS: Final = {
     **dict.fromkeys(("I", "INSERT"), "INSERT"),
