@@ -56,3 +56,11 @@ def test_lines_of_dashes_are_values_if_the_delimiter_is_given(tmp_path: Path) ->
     file.write_text("header__change_seq|header__change_oper|name\n1|I|Ann\n-|-|-\n")
     capture = load(file, format="qlik-change-table", delimiter="|")
     assert capture.rows("changes", ("after",)).table()["after"].to_pylist()[0] == [("name", "Ann")]
+
+
+def test_text_without_header_columns_is_not_a_healthy_change_table(tmp_path: Path) -> None:
+    file = tmp_path / "note.txt"
+    file.write_text("hello world\nthis is text\n")
+    problems = load(file, format="qlik-change-table").rows("problems", ("code", "sentence")).table().to_pylist()
+    assert [row["code"] for row in problems] == ["inferred"]
+    assert "no file has header columns or a side file" in problems[0]["sentence"]

@@ -241,6 +241,13 @@ class QlikChangeTable(TableRows):
             plan.detected.append(
                 detected_row("prefix", options.prefix or layout.PREFIX, "no file has header columns", overridden=False)
             )
+        read = [found for found in probes if found.file.kind != BROKEN]
+        if read and all(entry.role == LOAD for entry in plan.files) and not any(found.side for found in read):
+            sentence = (
+                "no file has header columns or a side file (.dfm), so nothing shows that these are files of a full "
+                "load: rows are read as REFRESH; name another format if they are not"
+            )
+            plan.problems.append(problem_row(Problem.INFERRED, sentence, file=read[0].file.path))
         why = GIVEN if "charset" in given else "the files do not give it; assumed"
         plan.detected.append(detected_row("charset", options.charset, why, "charset" in given))
         said = ((*one, found.file.path) for found in probes for one in conclusions(found.file, given))
