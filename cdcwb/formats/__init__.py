@@ -249,9 +249,8 @@ def identified(contents: Contents, format: str = "auto", **options: Any) -> Iden
     check_options(fmt, options)
     if recognition.confidence < _SURE or isinstance(recognition.refusal, OptionError):
         raise recognition.refusal or _unlike(files, fmt, recognition)
-    source = open_source(files[0], "binary", limit=_HEAD)
-    compression = source.compression
-    source.close()
+    with open_source(files[0], "binary", limit=_HEAD) as source:
+        compression = source.compression
     size = sum(info_of(file).size for file in files)
     evidence, refusal = list(recognition.evidence), recognition.refusal
     if format != "auto":

@@ -400,16 +400,11 @@ class EventBatch:
         for field in schema:
             if field.name in self.maps and field.name not in self._columns:
                 arrays.append(self.maps[field.name].build())
-            elif field.name == "problems":
-                arrays.append(self._all_problems(field.type))
+            elif field.name == "problems" and self._problems:
+                arrays.append(pa.array([self._problems.get(record) for record in range(self.count)], field.type))
             else:
                 arrays.append(_gathered(self._columns.get(field.name, ()), field.type, self.count))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _all_problems(self, kind: pa.DataType) -> pa.Array:
-        if not self._problems:
-            return pa.nulls(self.count, kind)
-        return pa.array([self._problems.get(record) for record in range(self.count)], kind)
 
 
 def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:

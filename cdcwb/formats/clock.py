@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.model import Problem
@@ -83,13 +84,12 @@ def frozen_times(rows: pa.Table) -> list[dict[str, Any]]:
     chosen = np.flatnonzero((many >= _TRANSACTIONS) & (spans >= _SECONDS) & (ahead >= _SECONDS / 2))
     events, high = groups.sum(groups.column("events")), groups.greatest(groups.column("high"))
     return [
-        {
-            "severity": str(Problem.CLOCK.severity),
-            "code": str(Problem.CLOCK),
-            "sentence": f"{events[row]} events of {many[row]} transactions, whose own times span "
+        problem_row(
+            Problem.CLOCK,
+            f"{events[row]} events of {many[row]} transactions, whose own times span "
             f"{Decimal(repr(float(spans[row]))).quantize(Decimal('0.1'), ROUND_HALF_UP)} s, have one change sequence "
             f"time: {low[row]} to {high[row]}; the server's clock was moved back",
-        }
+        )
         for row in chosen.tolist()
     ]
 

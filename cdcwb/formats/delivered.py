@@ -117,16 +117,11 @@ class HalvesJoiner:
         yield assembled(rows, done, partner[done], halves, became, done)
 
 
-def _are_ends(records: pa.Table) -> pa.Array:
-    rolls_back = pc.equal(records["kind"], str(Kind.ROLLBACK))
-    last = pc.fill_null(records["last_in_transaction"], False)
-    return pc.or_(pc.or_(pc.is_valid(records["commit_position"]), rolls_back), last)
-
-
 def _ends(groups: Groups, halved: Halved) -> pa.RecordBatch:
-    commits = groups.are(Kind.COMMIT) & as_array(_are_ends(groups.table(list(OF_ENDS))))
+    last = as_array(pc.fill_null(groups.column("last_in_transaction"), False))
+    commits = groups.are(Kind.COMMIT) & (as_array(pc.is_valid(groups.column("commit_position"))) | last)
     if halved.consecutive:  # the last record of a transaction is its commit
-        commits |= has_place(groups) & as_array(pc.fill_null(groups.column("last_in_transaction"), False))
+        commits |= has_place(groups) & last
     return pa.RecordBatch.from_arrays(
         [
             groups.names,

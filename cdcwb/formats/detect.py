@@ -130,8 +130,7 @@ def foreign_type(path: str) -> str | None:
     """
     if info_of(path).size == 0:
         return "the file is empty (0 bytes)"
-    source = open_source(path, "binary", _HEAD)
-    try:
+    with open_source(path, "binary", _HEAD) as source:
         head = source.read(0, _HEAD).tobytes()
         if head and source.length < _HEAD:
             for blank, what in ((b"\0", "zero bytes"), (None, "white space")):
@@ -145,8 +144,6 @@ def foreign_type(path: str) -> str | None:
         if not head:
             return source.problem or f"the {source.compression} file is empty: nothing is compressed in it"
         return None
-    finally:
-        source.close()
 
 
 def _by_signature(path: str | None, head: bytes) -> str | None:
@@ -183,11 +180,8 @@ def known_text(path: str) -> str | None:
 
 
 def _head(path: str) -> bytes:
-    source = open_source(path, "binary", _HEAD)
-    try:
+    with open_source(path, "binary", _HEAD) as source:
         return source.read(0, _HEAD).tobytes()
-    finally:
-        source.close()
 
 
 def describe(path: str) -> str:

@@ -57,10 +57,6 @@ class Groups:
         values = one_chunk(self._records[name])
         return values if rows is None else pc.if_else(pa.array(rows), values, pa.scalar(None, values.type))
 
-    def table(self, names: list[str]) -> pa.Table:
-        """Some columns of the records."""
-        return self._records.select(names)
-
     def are(self, *kinds: str) -> Bools:
         """A mask of records of these kinds."""
         return as_array(pc.is_in(self.column("kind"), pa.array([str(kind) for kind in kinds])))

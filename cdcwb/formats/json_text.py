@@ -6,7 +6,7 @@ are adjacent.
 from __future__ import annotations
 
 import contextlib
-import re
+import json
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,8 +38,6 @@ KINDS: Final = {
     js.NULL: "null",
 }
 """The kinds of values in words."""
-_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_SPELLED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 
 
 def read_spans(data: bytes, deepest: int, *, commas: bool = False) -> js.Spans:
@@ -70,21 +68,9 @@ def text_of(data: bytes, kind: int, start: int, end: int) -> str | None:
 
 
 def decoded(raw: bytes, is_escaped: object) -> str:
-    """A string or name without its quotes."""
-    text = raw.decode("utf-8")
-    return _unescaped(text) if is_escaped else text
-
-
-def _unescaped(text: str) -> str:
-    """The text without its escapes. A surrogate pair becomes one character, a lone surrogate ``?``."""
-    plain = _SPELLED.sub(_spelled, text)
-    joined = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return joined.encode("utf-8", "replace").decode("utf-8")
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code, character = match.groups()
-    return chr(int(code, 16)) if code else _ESCAPES.get(character, character)
+    """A valid string or name without its quotes; a lone surrogate becomes ``?``."""
+    text: str = json.loads(b'"%b"' % raw) if is_escaped else raw.decode()
+    return text.encode("utf-8", "replace").decode() if is_escaped else text
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------

@@ -247,31 +247,25 @@ def as_names(name: str, value: Any) -> dict[str, str]:
     if isinstance(value, Mapping):
         return {str(key): str(item) for key, item in value.items()}
     text = str(value)
-    if text.lstrip().startswith("{"):
-        loaded = _json(f"option {name}", text)
-    elif "=" in text and not is_file(text):
+    if text.lstrip()[:1] != "{" and "=" in text and not is_file(text):
         pairs = [part.partition("=") for part in text.split(",") if part.strip()]
         wrong = [key for key, sign, _ in pairs if not sign]
         if wrong:
             raise OptionError(f"option {name}: expected a=x,b=y, found {wrong[0]!r} without '='")
         return {key.strip(): item.strip() for key, _, item in pairs}
-    else:
-        try:
-            loaded = _json(f"option {name}: {text!r}", read_text(text))
-        except (OSError, UnicodeDecodeError) as reason:
-            raise OptionError(
-                f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason_of(reason)})"
-            ) from None
+    try:
+        content = text if text.lstrip()[:1] == "{" else read_text(text)
+    except (OSError, UnicodeDecodeError) as reason:
+        raise OptionError(
+            f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason_of(reason)})"
+        ) from None
+    try:
+        loaded = json.loads(content)
+    except json.JSONDecodeError as reason:
+        raise OptionError(f"option {name}: {text!r}: not valid JSON: {reason}") from None
     if not isinstance(loaded, dict) or not all(isinstance(item, str) for item in loaded.values()):
         raise OptionError(f'option {name}: {text!r}: expected a JSON object of texts, such as {{"101": "shop.orders"}}')
     return {str(key): item for key, item in loaded.items()}
-
-
-def _json(what: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as reason:
-        raise OptionError(f"{what}: not valid JSON: {reason}") from None
 
 
 def reason_of(error: Exception) -> str:

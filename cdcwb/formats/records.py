@@ -458,13 +458,8 @@ class RecordFormat(Format):
         """The inspection of an offset in the last of the files, and whether it needs no earlier file."""
         entry, index = files[-1], len(files) - 1
         with Stream(files) as stream:
-            low, within = 0, entry.length  # the byte of the stream at the offset; the next one for notes between digits
-            while low < within:
-                middle = (low + within) // 2
-                if stream.span(index, middle, middle + 1)[1] <= offset:
-                    low = middle + 1
-                else:
-                    within = middle
+            # the byte of the stream at the offset; the next one for notes between digits
+            within = bisect.bisect_right(range(entry.length), offset, key=lambda at: stream.span(index, at, at + 1)[1])
             last = stream.span(index, within - 1, within)[1] if within else 0  # the end of the preceding digits
             if within == entry.length:
                 return _note(entry.path, last, entry.size), True

@@ -23,7 +23,7 @@ import stat
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -703,21 +703,15 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return str(path) if is_remote(path) else str(Path(path).expanduser().absolute())
 
 
-def fetched(path: str | os.PathLike[str], names: Sequence[str] | None = None) -> Path:
+def fetched(path: str | os.PathLike[str]) -> Path:
     """A local path as it is; of a remote file or folder a copy in a temporary folder that is gone with the process, the
-    same one as long as nothing changes there. ``names``: only these files of the folder. Raises CaptureError."""
+    same one as long as nothing changes there. Raises CaptureError."""
     if not is_remote(path):
         return Path(path)
     url = url_of(str(path))
     files = files_below(url)
-    if outside := [file for file in [*files, *(names or [])] if ".." in file.split("/")]:  # a key may have any text
+    if outside := [file for file in files if ".." in file.split("/")]:  # a key may have any text
         raise CaptureError("leads out of the folder", path=outside[0])
-    if names is not None:
-        wanted = [f"{url}/{name}" for name in names]
-        for file in wanted:
-            if file not in files:
-                raise CaptureError("there is no such file or folder", path=file)
-        files = wanted
     version = blake2b(repr([(file, _infos[file]) for file in files]).encode(), digest_size=8).hexdigest()
     place = _temporary() / version / Path(url).name
     if not place.exists():

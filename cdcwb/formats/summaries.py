@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels, lookup
-from cdcwb.formats.dissector import CHANGES, Read, Wanted
+from cdcwb.formats.dissector import CHANGES, Read, Wanted, problem_row
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
 from cdcwb.formats.kernels import Bools
@@ -76,9 +76,9 @@ OF_PARTS: Final = (
 _PLACE: Final = "TransInd"
 _FIRST: Final = ("0", "3")  # of a transaction's first record
 _LACKS_EVENTS: Final = {
-    str(Completeness.NO_BEGIN): str(Problem.NO_BEGIN),
-    str(Completeness.NO_END): str(Problem.OPEN_TRANSACTION),
-    str(Completeness.GAPS): str(Problem.GAP),
+    str(Completeness.NO_BEGIN): Problem.NO_BEGIN,
+    str(Completeness.NO_END): Problem.OPEN_TRANSACTION,
+    str(Completeness.GAPS): Problem.GAP,
 }
 
 
@@ -241,16 +241,10 @@ def incomplete(summaries: pa.RecordBatch) -> list[dict[str, Any]]:
     for row in summaries.filter(lacking).to_pylist():
         told = [one for one in (_no_begin(row), _between(row), _no_end(row)) if one]
         if told:
-            code = _LACKS_EVENTS[row["completeness"]]
-            rows.append(
-                {
-                    "severity": str(Problem(code).severity),
-                    "code": code,
-                    "sentence": told[0] if row["outcome"] == Outcome.OPEN else "; ".join(told),
-                    "transaction_id": row["transaction_id"],
-                    "table": row["labels"][0] if len(row["labels"]) == 1 else None,
-                }
-            )
+            sentence = told[0] if row["outcome"] == Outcome.OPEN else "; ".join(told)
+            table = row["labels"][0] if len(row["labels"]) == 1 else None
+            code, name = _LACKS_EVENTS[row["completeness"]], row["transaction_id"]
+            rows.append(problem_row(code, sentence, transaction_id=name, table=table))
     return rows
 
 

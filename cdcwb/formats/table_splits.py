@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,13 +33,6 @@ __all__ = ["FileRange", "RowScan", "Split", "cut", "fail_fast", "read_range", "r
 def row_kinds() -> pa.Array:
     """The kinds of rows of tables."""
     return pa.array([str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER)])
-
-
-class _Planned(Protocol):
-    """A file of a plan."""
-
-    probe: FileProbe
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +133,7 @@ class Split:
 # --- cutting ----------------------------------------------------------------------------------------------------------
 
 
-def cut(files: Sequence[_Planned], split_size: int) -> list[FileRange]:
+def cut(files: Sequence[Any], split_size: int) -> list[FileRange]:
     """The ranges of all files, in order: pieces of ``split_size`` bytes of uncompressed delimited text and
     lines of JSON, row groups of about as many bytes of Parquet, complete files otherwise."""
     ranges: list[FileRange] = []
@@ -174,11 +166,11 @@ def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset
     found.begin, found.end, found.size, found.problem = one.start, one.stop, file.size, file.problem
     if file.kind != CSV:
         if file.compression is not None:
-            with closing(open_source(file.path, "binary", size=file.size)) as source:
+            with open_source(file.path, "binary", size=file.size) as source:
                 found.size, found.problem = source.length, source.problem or file.problem
         yield from read_parts(file, one.start, one.stop, upper)
         return
-    with closing(open_source(file.path, "binary", size=file.size)) as source:
+    with open_source(file.path, "binary", size=file.size) as source:
         found.size, found.problem = source.length, source.problem or file.problem
         begin = one.begin
         if begin is None:

@@ -477,25 +477,23 @@ class TransactionHeaders:
 
     def undo(self) -> pa.Array:
         """For each change the lowest position of the undo records of its transaction that follow it; null for none."""
-        beyond_end = [number for number, ending in self.endings.items() if ending.undo is not None]
-        wanted = np.union1d(self.number[self.kind == UNDO], np.array(beyond_end, np.int64))
-        some = np.flatnonzero(np.isin(self.number, wanted))
-        if not len(some):
+        beyond_end = {number: ending.undo for number, ending in self.endings.items() if ending.undo is not None}
+        rows = np.flatnonzero(np.isin(self.number, [*self.number[self.kind == UNDO].tolist(), *beyond_end]))
+        if not len(rows):
             return pa.nulls(len(self.change), pa.string())
-        some = some[np.argsort(self.number[some], kind="stable")]
-        later = [self.endings.get(number, Ending()).undo for number in wanted.tolist()]
-        positions = pa.concat_arrays([self.column("position").take(pa.array(some)), pa.array(later, pa.string())])
+        number = np.append(self.number[rows], np.array(list(beyond_end), np.int64))
+        later = pa.array(beyond_end.values(), pa.string())
+        positions = pa.concat_arrays([self.column("position").take(pa.array(rows)), later])
         ranks = pc.rank(positions, tiebreaker="dense").to_numpy().astype(np.int64)
         never = len(positions) + 1
         ranks[as_array(positions.is_null())] = never
-        ranks[: len(some)][self.kind[some] != UNDO] = never
-        starts = np.flatnonzero(np.diff(self.number[some], prepend=-1))
+        ranks[: len(rows)][self.kind[rows] != UNDO] = never
+        order = np.argsort(number, kind="stable")
+        base = number[order] * (never + 1)  # falls from transaction to transaction, from the last record to the first
+        least = np.minimum.accumulate((ranks[order] + base)[::-1])[::-1] - base
         lowest = np.full(len(self.number), never, np.int64)  # of the undo records that follow each record
-        parts = zip(
-            np.split(some, starts[1:]), np.split(ranks[: len(some)], starts[1:]), ranks[len(some) :], strict=True
-        )
-        for mine, rank, least in parts:
-            lowest[mine] = np.minimum.accumulate(np.append(rank, least)[::-1])[::-1][1:]
+        here = order < len(rows)
+        lowest[rows[order[here]]] = least[here]
         of_rank = np.full(never + 1, -1, np.int64)
         of_rank[ranks] = np.arange(len(ranks))
         of_rank[never] = -1

@@ -36,6 +36,7 @@ from cdcwb.formats.containers.messages import (
     Segment,
     damage,
     header_facts,
+    is_utf8,
     shown,
     text_of,
     time_text,
@@ -87,14 +88,9 @@ def is_note(text: bytes) -> bool:
     A part of a JSON document has quotes, brackets or a bare value in it, one of XML has tags; an encoded message is no
     word in small or in capital letters.
     """
-    if not text.isascii():
-        try:
-            text.decode()
-        except UnicodeDecodeError:
-            return False
     if _MARKED.match(text):
-        return True
-    if not _TEXT.match(text) or _LITERAL.match(text) or _TOKEN.match(text):
+        return is_utf8(text)
+    if not is_utf8(text) or not _TEXT.match(text) or _LITERAL.match(text) or _TOKEN.match(text):
         return False
     parts = [part for part in text.split() if not _MARK.match(part)]
     if len(parts) > 1 and _DIGITS.match(text):
@@ -188,7 +184,9 @@ def parse(text: bytes, layout: Layout) -> ParsedSegment:
     if is_note(bare):
         return ParsedSegment(NOTE, None, reason=f"a message was expected, found the text {shown(bare)}")
     if layout.records or layout.fields:
-        return ParsedSegment(MALFORMED, None, reason=f"{_expected(layout)} was expected, found {shown(text)}")
+        parts = f"{', '.join([*layout.fields, 'value'])} with '{escaped(layout.separator)}' between"
+        expected = "a JSON object with a message in it" if layout.records else f"a line of {parts}"
+        return ParsedSegment(MALFORMED, None, reason=f"{expected} was expected, found {shown(text)}")
     return value_of(text, layout, None, {})
 
 
@@ -217,12 +215,6 @@ def value_of(text: bytes, layout: Layout, key: bytes | None, facts: dict[str, st
         reason = f"a value in {layout.encoding} was expected, found {shown(text)}"
         return ParsedSegment(MALFORMED, None, key, facts, reason)
     return ParsedSegment(MESSAGE, value, key, facts)
-
-
-def _expected(layout: Layout) -> str:
-    if layout.records:
-        return "a JSON object with a message in it"
-    return f"a line of {', '.join([*layout.fields, 'value'])} with '{escaped(layout.separator)}' between"
 
 
 def _console(text: bytes, layout: Layout) -> ParsedSegment | None:

@@ -17,7 +17,16 @@ from typing import Any, Final
 
 import msgspec
 
-from cdcwb.formats.containers.messages import MALFORMED, MESSAGE, ParsedSegment, header_facts, shown, text_of, time_text
+from cdcwb.formats.containers.messages import (
+    MALFORMED,
+    MESSAGE,
+    ParsedSegment,
+    header_facts,
+    is_utf8,
+    shown,
+    text_of,
+    time_text,
+)
 
 __all__ = [
     "BINARY", "DECODERS", "NOT_PRINTED_BY_PYTHON", "PRINTED", "PYTHON_RECORD", "TIME_TYPES", "begins_message",
@@ -134,7 +143,7 @@ def _names_of(fields: tuple[str, ...]) -> dict[str, str] | None:
 def is_record(text: bytes) -> bool:
     """Whether the text is a JSON object that wraps a message."""
     try:
-        return _parts(text, not _is_utf8(text)) is not None
+        return _parts(text, not is_utf8(text)) is not None
     except _INVALID:
         return False
 
@@ -142,7 +151,7 @@ def is_record(text: bytes) -> bool:
 def unwrap(text: bytes, encoding: str) -> ParsedSegment | None:
     """The message in a wrapping object; None for a JSON object that wraps none. In a text that is not UTF-8 a character
     is a byte: kcat prints the bytes of a value as they are, except control characters."""
-    has_bytes = not _is_utf8(text)
+    has_bytes = not is_utf8(text)
     try:
         parts = _parts(text, has_bytes)
         value = None if parts is None else parts.get("value")
@@ -188,19 +197,9 @@ def _key(parts: Mapping[str, Any], text: bytes, encoding: str, has_bytes: bool) 
     """A key likewise; one in base64 or hex digits must be text or a binary message."""
     key = parts.get("key")
     found = _decoded(key, text, "key", encoding, has_bytes)
-    if encoding not in DECODERS or not isinstance(key, str) or (found and (is_binary(found) or _is_utf8(found))):
+    if encoding not in DECODERS or not isinstance(key, str) or (found and (is_binary(found) or is_utf8(found))):
         return found
     return _encoded(key, has_bytes)
-
-
-def _is_utf8(raw: bytes) -> bool:
-    if raw.isascii():
-        return True
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _facts(parts: Mapping[str, Any], has_bytes: bool) -> dict[str, str | None]:

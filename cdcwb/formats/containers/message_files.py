@@ -66,14 +66,11 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
         """Checked options; names that are not in :data:`OPTIONS` are ignored. Raises OptionError."""
-        values = {name: given[name] for name in OPTIONS if given.get(name) not in (None, "")}
-        container = opt.as_choice("container", values.get("container", "auto"), ("auto", *KINDS))
-        encoding = opt.as_choice("encoding", values.get("encoding", "auto"), ("auto", *ENCODINGS))
-        separator = str(values.get("separator", "auto"))
+        values = {name: value for name, value in opt.given_of(given).items() if name in OPTIONS}
         return cls(
-            container=None if container == "auto" else container,
-            separator=None if separator == "auto" else unescaped("separator", separator),
-            encoding=None if encoding == "auto" else encoding,
+            container=opt.optional("container", values, opt.as_choice, ("auto", *KINDS)),
+            separator=opt.optional("separator", values, unescaped),
+            encoding=opt.optional("encoding", values, opt.as_choice, ("auto", *ENCODINGS)),
             split_size=opt.as_whole("split_size", values.get("split_size", SPLIT_SIZE), 64),
             avro_schema=opt.optional("avro_schema", values, opt.as_content),
         )

@@ -21,7 +21,7 @@ from cdcwb.words import unique_names, visible
 __all__ = [
     "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
     "TRUNCATED", "Chunk", "Messages", "ParsedSegment", "Segment", "batched", "batches_of", "damage", "fact_columns",
-    "header_facts", "joined", "key_texts", "shown", "text_of", "time_text",
+    "header_facts", "is_utf8", "joined", "key_texts", "shown", "text_of", "time_text",
 ]  # fmt: skip
 
 
@@ -213,24 +213,15 @@ def fact_columns(facts: Sequence[Mapping[str, str | None]]) -> dict[str, pa.Stri
     """
     if not any(facts):
         return dict.fromkeys(FACTS, pa.nulls(len(facts), pa.string()))
-    first = facts[0]
-    if len(first) < _MOST_HEADERS and all(row.keys() == first.keys() for row in facts):
-        given = zip(first, zip(*(row.values() for row in facts), strict=True), strict=True)
-        arrays = {name: pa.array(texts, pa.string()) for name, texts in given}
-        return {**dict.fromkeys(FACTS, pa.nulls(len(facts), pa.string())), **arrays}
-    columns: dict[str, list[str | None]] = {name: [None] * len(facts) for name in FACTS}
-    for at, row in enumerate(facts):
-        rest: list[str] = []
-        for name, value in row.items():
-            column = columns.get(name)
-            if column is None and len(columns) < len(FACTS) + _MOST_HEADERS:
-                column = columns[name] = [None] * len(facts)
-            if column is not None:
-                column[at] = value
-            else:
-                rest.append(f"{name.removeprefix(HEADER)}={value}")
-        if rest:
-            columns.setdefault(_REST, [None] * len(facts))[at] = ", ".join(rest)
+    merged: dict[str, str | None] = dict.fromkeys(FACTS)
+    for row in facts:
+        merged.update(row)
+    names = list(merged)
+    shown, others = names[: len(FACTS) + _MOST_HEADERS], set(names[len(FACTS) + _MOST_HEADERS :])
+    columns = {name: [row.get(name) for row in facts] for name in shown}
+    if others:
+        rests = ([f"{name.removeprefix(HEADER)}={row[name]}" for name in row if name in others] for row in facts)
+        columns[_REST] = [", ".join(rest) or None for rest in rests]
     return {name: pa.array(texts, pa.string()) for name, texts in columns.items()}
 
 
@@ -255,10 +246,18 @@ def key_texts(keys: pa.BinaryArray) -> pa.StringArray:
 
 
 def _key_text(key: bytes) -> str:
+    return key.decode() if is_utf8(key) and min(key, default=32) > 8 else key.hex()
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
+    if data.isascii():
+        return True
     try:
-        return key.hex() if min(key, default=32) < 9 else key.decode()
+        data.decode()
     except UnicodeDecodeError:
-        return key.hex()
+        return False
+    return True
 
 
 def text_of(data: bytes) -> str:

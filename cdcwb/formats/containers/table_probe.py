@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
@@ -110,13 +110,16 @@ def probe_file(
         raise CaptureError(f"cannot be read ({error.strerror or error})", path=path) from error
     if begin == b"\xd0\xcf\x11\xe0":
         return _broken(path, _OLD_EXCEL)
-    if begin == b"PAR1":
-        return _parquet(ask)
-    if begin == b"PK\x03\x04":
-        return _excel(ask)
-    with in_file(path), closing(open_source(path, "binary", _FIRST)) as source:
+    if begin in (b"PAR1", b"PK\x03\x04"):
+        try:
+            return _parquet(ask) if begin == b"PAR1" else _excel(ask)
+        except (OptionError, ChangedFileError):
+            raise
+        except CaptureError as error:
+            return _broken(path, error.message)
+    with in_file(path), open_source(path, "binary", _FIRST) as source:
         looked_at = _FIRST if _is_enough(source.read(0, _FIRST), limit) else HEAD
-    with in_file(path), closing(open_source(path, "binary", looked_at)) as source:
+    with in_file(path), open_source(path, "binary", looked_at) as source:
         size = info_of(path).size if source.compression is None else 0
         found = (_json(ask, source) if objects else None) or _csv(ask, source, source.length < looked_at)
         return replace(found, size=size, compression=source.compression, problem=found.problem or source.problem)
@@ -181,7 +184,7 @@ def probe_dump(
     shows. ``quick``: only the beginning is looked at; ``damaged``: one statement shows a dump. Raises what ``choose``
     raises."""
     for size in (HEAD, _DEEP):
-        with closing(open_source(path, "binary", size)) as source:
+        with open_source(path, "binary", size) as source:
             buffer = source.read(0, source.length)
             head = buffer[:HEAD]
             if head[:4].tobytes() in (b"PAR1", b"PK\x03\x04") or not _ROW_LINE.search(head.data):
@@ -252,16 +255,11 @@ def named_tables(tables: DumpTables, table: str) -> list[str]:
 
 
 def _parquet(ask: _Question) -> FileProbe:
-    try:
-        file = open_parquet(open_file(ask.path))
-        schema, groups = file.schema_arrow, row_groups(file)
-    except ChangedFileError:
-        raise
-    except CaptureError as error:
-        return _broken(ask.path, error.message)
+    file = open_parquet(open_file(ask.path))
+    schema, groups = file.schema_arrow, row_groups(file)
     names = named(schema.names)
     if len(names) > _MOST_COLUMNS:
-        return _broken(ask.path, _too_wide(len(names)))
+        raise CaptureError(_too_wide(len(names)))
     text, size = schema.to_string(show_field_metadata=False, show_schema_metadata=False), info_of(ask.path).size
     found = FileProbe(
         ask.path, PARQUET, names, len(names), size=size, heading=text, schema=schema, groups=tuple(groups)
@@ -279,28 +277,23 @@ def _excel(ask: _Question) -> FileProbe:
         with open_file(ask.path) as file, zipfile.ZipFile(file) as archive:
             inside = set(archive.namelist())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        return _broken(ask.path, f"the zip archive cannot be read: {error}")
+        raise CaptureError(f"the zip archive cannot be read: {error}") from error
     if "xl/workbook.bin" in inside:
-        return _broken(ask.path, "an Excel workbook of the binary form (.xlsb); save it as .xlsx")
+        raise CaptureError("an Excel workbook of the binary form (.xlsb); save it as .xlsx")
     if not any(name.endswith("workbook.xml") for name in inside):
-        return _broken(ask.path, "a zip archive that is not an Excel workbook")
+        raise CaptureError("a zip archive that is not an Excel workbook")
     rows, problem = list[tuple[int, Texts]](), None
-    try:
-        with open_workbook(ask.path) as book:
-            title = book.choose(ask.sheet)
-            found = FileProbe(ask.path, EXCEL, settings={"sheet": title, "sheets": book.titles})
-            for number, values in book.rows(title):
-                problem = values if isinstance(values, str) else None
-                rows += [(number, tuple(values))] if values and problem is None else []
-                if len(rows) > max(ask.limit, _RECORDS):
-                    break
-    except (OptionError, ChangedFileError):
-        raise
-    except CaptureError as error:
-        return _broken(ask.path, error.message)
+    with open_workbook(ask.path) as book:
+        title = book.choose(ask.sheet)
+        settings = {"sheet": title, "sheets": book.titles}
+        for number, values in book.rows(title):
+            problem = values if isinstance(values, str) else None
+            rows += [(number, tuple(values))] if values and problem is None else []
+            if len(rows) > max(ask.limit, _RECORDS):
+                break
     if problem is not None and not rows:
-        return _broken(ask.path, problem)
-    found = replace(found, size=info_of(ask.path).size, problem=problem)
+        raise CaptureError(problem)
+    found = FileProbe(ask.path, EXCEL, settings=settings, size=info_of(ask.path).size, problem=problem)
     if not rows:
         return found
     number, first = rows[0]

@@ -5,7 +5,6 @@ segments of a file, with rows and gaps. The reader of a container is imported wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +36,6 @@ from cdcwb.formats.containers.rows import (
 )  # fmt: skip
 from cdcwb.formats.files import open_source
 from cdcwb.formats.json_values import CutOff, as_text, parse_json
-from cdcwb.formats.kernels import Ints
 from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit, Problem
 
@@ -91,7 +89,7 @@ def numbered_parts(parts: Iterator[RowSegments], before: int = 0) -> Iterator[Ro
 
 
 def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
-    with closing(open_source(file.path, "binary", size=file.size)) as source:
+    with open_source(file.path, "binary", size=file.size) as source:
         if file.kind == CSV:
             yield from csv_parts(source, file, start, stop)
         elif file.kind == SQL:
@@ -108,11 +106,8 @@ def _lone(
     offset: int, length: int, unit: OffsetUnit, code: Problem | None, reason: str, raw: bytes | None
 ) -> RowSegments:
     """A part of one segment that is not a row."""
-    return RowSegments(_one(offset), _one(length), unit, gaps=[UnparsedSegment(0, code, reason, raw)])
-
-
-def _one(value: int) -> Ints:
-    return np.array([value], dtype=np.int64)
+    begin, size = np.array([offset], np.int64), np.array([length], np.int64)
+    return RowSegments(begin, size, unit, gaps=[UnparsedSegment(0, code, reason, raw)])
 
 
 # --- delimited text ---------------------------------------------------------------------------------------------------
@@ -263,7 +258,7 @@ def find_part(
 
 def _start_before(file: FileProbe, offset: int) -> int:
     """The likely start of a record some way before an offset."""
-    with closing(open_source(file.path, "binary", size=file.size)) as source:
+    with open_source(file.path, "binary", size=file.size) as source:
         start = likely_start(source, offset - _NEAR, file.dialect or DEFAULT, file.width)
     return start if start <= offset else 0
 
