@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cdcwb.model import Outcome  # noqa: F401  (named in docstrings)
     from cdcwb.views import Views
 
-__all__ = ["Capture", "load", "register"]
 
 ABOVE: Final = {
     "card": "cdcwb.views.card",

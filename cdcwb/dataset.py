@@ -29,23 +29,6 @@ from cdcwb.model import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "Batches",
-    "Rows",
-    "SparkRows",
-    "answer_of",
-    "complete_keys",
-    "conform",
-    "differ",
-    "grouped",
-    "joined",
-    "needs_images",
-    "numbered",
-    "runs_of",
-    "schema_of",
-    "text_hashes",
-    "total",
-]
 
 _WAITING: Final = 8  # results are merged as soon as there are so many, to limit memory
 _BATCH: Final = 1 << 16  # rows of a batch whose rows were sorted

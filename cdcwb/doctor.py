@@ -9,8 +9,6 @@ from importlib import metadata
 
 from cdcwb import machine
 
-__all__ = ["Check", "examine"]
-
 _LEAST_MEMORY = 4 << 30  # bytes: 1.6 GiB of heap for the JVM, a few hundred MiB for each of two workers
 
 

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
 
     from cdcwb.formats.dissector import TableRequest
 
-__all__ = [
-    "COMPARED",
-    "DATED",
-    "NOT_LIMITED",
-    "Condition",
-    "FilteredTables",
-    "Limit",
-    "TimeWindow",
-    "check_names",
-    "condition_of",
-    "dated",
-    "limits_of",
-    "time_of",
-]
 
 NOT_LIMITED: Final = ("text", "without_time")
 """The fields of a selection that tables are not limited by."""

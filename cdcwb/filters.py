@@ -44,32 +44,6 @@ from cdcwb.formats.text_values import cast_each
 from cdcwb.times import parse_time
 from cdcwb.words import visible
 
-__all__ = [
-    "ALIASES",
-    "IMAGES",
-    "KINDS",
-    "NUMBER",
-    "SHORT",
-    "TRUE",
-    "UNDECIDED",
-    "Comparison",
-    "Filter",
-    "FilterError",
-    "as_flags",
-    "column_name",
-    "columns_of",
-    "compared",
-    "holds",
-    "matching",
-    "narrowing",
-    "needed_by",
-    "parse",
-    "quoted",
-    "value_kinds",
-    "value_name",
-]
-
-
 Bools = npt.NDArray[np.bool_]
 
 

@@ -32,19 +32,6 @@ from cdcwb.formats.source import announced, info_of, is_file, known
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.writing import naming, remove, scratch
 
-__all__ = [
-    "AT_MOST",
-    "IN_PROCESS",
-    "LocalTables",
-    "Origin",
-    "ReadingPlan",
-    "is_small",
-    "plain",
-    "run_for",
-    "tables_of",
-    "versions_from",
-]
-
 IN_PROCESS: Final = 32_000_000
 """Bytes of a capture that this process reads alone."""
 

@@ -11,21 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "JAVA_HINT",
-    "JAVA_VERSIONS",
-    "Java",
-    "Program",
-    "cores",
-    "find_browser",
-    "find_java",
-    "find_program",
-    "java_at",
-    "java_missing",
-    "memory_bytes",
-    "memory_limit",
-]
-
 JAVA_VERSIONS = (17, 21)
 """The Java versions that Spark 4 supports."""
 

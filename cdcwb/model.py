@@ -11,29 +11,6 @@ from typing import Final, Self
 
 import pyarrow as pa
 
-__all__ = [
-    "CHANGES",
-    "COLUMN",
-    "DETECTED",
-    "EVENTS",
-    "FIRST_BYTES",
-    "PROBLEM",
-    "PROBLEMS",
-    "SOURCE_EVENT",
-    "TABLES",
-    "TABLE_VERSIONS",
-    "TRANSACTIONS",
-    "ChangeSource",
-    "Completeness",
-    "Kind",
-    "OffsetUnit",
-    "Operation",
-    "Outcome",
-    "Problem",
-    "Severity",
-    "describe",
-]
-
 
 class Kind(StrEnum):
     """The kind of a record, common to all formats (``events.kind``)."""

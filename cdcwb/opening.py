@@ -33,20 +33,6 @@ if TYPE_CHECKING:
 
     from cdcwb.live.jdbc import JdbcTable
 
-__all__ = [
-    "SAVED",
-    "VERSION",
-    "CheckedCapture",
-    "Reading",
-    "check_capture",
-    "is_saved",
-    "open_rows",
-    "open_small",
-    "open_tables",
-    "read_description",
-    "saved_at",
-    "saved_format",
-]
 
 SAVED: Final = "cdcwb.json"
 """The file by which a saved capture is recognised: its description."""

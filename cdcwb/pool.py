@@ -24,8 +24,6 @@ from typing import Any, Final, TypeVar
 from cdcwb import machine
 from cdcwb.errors import CaptureError
 
-__all__ = ["each", "run", "tasks"]
-
 T = TypeVar("T")
 
 _IDLE: Final = 60  # seconds

@@ -16,8 +16,6 @@ from cdcwb.opening import SAVED, VERSION, is_saved
 from cdcwb.tables import Tables
 from cdcwb.writing import exchange, naming, put, remove
 
-__all__ = ["save"]
-
 
 def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = False) -> Path:
     """Writes all tables as Parquet, with what opening them needs, into a new folder; returns its path. See

@@ -18,8 +18,6 @@ from cdcwb.errors import CaptureError
 from cdcwb.model import TABLES, WHOLE, Completeness
 from cdcwb.times import micros
 
-__all__ = ["Stored", "batches_of", "check_tables", "group_sizes", "read_rows"]
-
 _BATCH: Final = 1 << 17
 _REQUIRED: Final = {
     "events": ("file", "file_index", "offset", "length", "kind"),

@@ -28,16 +28,6 @@ if TYPE_CHECKING:
 
     from cdcwb.spark.source import RowsOf
 
-__all__ = [
-    "MOST_ROWS",
-    "Live",
-    "LiveRows",
-    "Part",
-    "Saved",
-    "Tables",
-    "only",
-    "rows_of",
-]
 
 MOST_ROWS: Final = 20_000_000
 """The most rows of a saved table that are read in this process; Spark reads more."""

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from cdcwb.words import local, moment, plural
 
-__all__ = ["LEAST", "REACH", "SQUEEZED", "TimeAxis", "axis_of", "fences", "micros", "parse_time", "time_of"]
-
 REACH: Final = 10
 SQUEEZED: Final = 1 / 20
 LEAST: Final = timedelta(days=1)

@@ -11,30 +11,6 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 from typing import Final, Self
 
-__all__ = [
-    "Described",
-    "Display",
-    "clock",
-    "count",
-    "duration",
-    "joined",
-    "local",
-    "moment",
-    "page_display",
-    "plural",
-    "rounded",
-    "show_times_in",
-    "shown_as",
-    "size",
-    "tally",
-    "time_on_axis",
-    "to_the_second",
-    "unique_names",
-    "unused_name",
-    "visible",
-    "zone_name",
-]
-
 _UNITS: Final = ("kB", "MB", "GB", "TB", "PB")
 # C0 and C1 controls, DEL, separators that end a line, and the marks that reorder the text around them.
 _UNSEEN: Final = re.compile(

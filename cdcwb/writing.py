@@ -26,19 +26,6 @@ from platformdirs import user_cache_path
 
 from cdcwb.errors import CaptureError
 
-__all__ = [
-    "exchange",
-    "locked",
-    "naming",
-    "put",
-    "remove",
-    "scratch",
-    "try_lock",
-    "user_cache",
-    "write_text",
-    "written",
-]
-
 _OF_JVM: Final = re.compile(
     "No space left on device|Disk quota exceeded|File too large|Read-only file system|Permission denied"
 )

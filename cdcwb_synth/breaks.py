@@ -20,8 +20,6 @@ from cdcwb_synth.options import BREAKS, Options
 from cdcwb_synth.values import Type
 from cdcwb_synth.workload import Change, Committed, Event, Workload
 
-__all__ = ["Breaks"]
-
 _AFTER: Final = ("late", "revived")  # the record with the break has the text in its after image, else before
 _SHORTEST: Final = 6  # bytes of a column that can have the text
 

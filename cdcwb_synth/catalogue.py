@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from cdcwb_synth.values import SHOP, Column, Type
 
-__all__ = ["EVERYTHING", "KINDS", "Table", "TableVersion", "reshape", "tables"]
-
 
 @dataclass(frozen=True, slots=True)
 class Table:

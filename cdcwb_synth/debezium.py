@@ -23,8 +23,6 @@ from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import Column, Memo, Type, microseconds, text_of, unscaled
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
-__all__ = ["DebeziumEncoder", "DebeziumOptions"]
-
 _PREFIX: Final = "shop"  # of topics
 _OPS: Final = {
     Operation.INSERT: "c", Operation.UPDATE: "u", Operation.DELETE: "d", Operation.REFRESH: "r",

@@ -12,8 +12,6 @@ from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.truth import Truth
 from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["Encoder", "EncoderContext", "delivered"]
-
 Table = TypeVar("Table")
 
 

@@ -14,8 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-__all__ = ["ENDINGS", "MOST_ROWS", "ByteFile", "RowFile", "Sheet", "TableFile"]
-
 ENDINGS: Final = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 """What the name of a compressed file ends with."""
 

@@ -29,8 +29,6 @@ from cdcwb_synth.truth import Image, Location, Transaction, Version, column_rows
 from cdcwb_synth.values import UNITS, Column, Memo, Type, text_of
 from cdcwb_synth.workload import Change, Event, Notice, Row, Schema, SourceTransaction, Step
 
-__all__ = ["GBase8sEncoder", "GBase8sOptions", "LogPositions", "encoder", "fixed_size", "spelled"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GBase8sOptions(Options):

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from cdcwb_synth.files import ENDINGS, ByteFile
 
-__all__ = ["Dump", "hexdump", "write_files", "xxd"]
-
 Ints = npt.NDArray[np.int64]
 
 _ENDINGS: Final = {"binary": "bin", "buffers": "bin", "hex": "hex", "reads": "hex", "xxd": "xxd", "hexdump": "txt"}

@@ -29,8 +29,6 @@ from cdcwb_synth.sqlserver_ct import SqlServerCtEncoder, SqlServerCtOptions
 from cdcwb_synth.truth import Truth, natural_key
 from cdcwb_synth.workload import Workload
 
-__all__ = ["FORMATS", "FORMAT_OPTIONS", "generate"]
-
 _GENERATORS: Final[dict[str, tuple[type[Options], type[Encoder[Any]]]]] = {
     "gbase8s": (GBase8sOptions, GBase8sEncoder), "qlik-kafka": (KafkaOptions, KafkaEncoder),
     "qlik-change-table": (ChangeTableOptions, ChangeTableEncoder), "goldengate": (GoldenGateOptions, GoldenGateEncoder),

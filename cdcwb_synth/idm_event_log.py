@@ -26,8 +26,6 @@ from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import PHRASES, Column, Type, formatter, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
-__all__ = ["COLUMNS", "EventLogEncoder", "EventLogOptions", "parsed"]
-
 COLUMNS: Final = (
     "record_id", "table_key", "status", "event_type", "event_time", "perpetrator", "table_name", "column_name",
     "old_value", "new_value",

@@ -21,11 +21,6 @@ import zstandard
 from cdcwb_synth.files import ENDINGS, ByteFile, RowFile, TableFile
 from cdcwb_synth.values import EPOCH
 
-__all__ = [
-    "BINARY_CONTAINERS", "AvroFile", "AvroSchema", "Container", "KafkaFile", "Message", "Registry", "avro_record",
-    "iso_milliseconds",
-]  # fmt: skip
-
 BINARY_CONTAINERS: Final = ("kcat", "avro", "parquet")
 """Containers that hold any bytes; the others are text."""
 

@@ -11,11 +11,6 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-__all__ = [
-    "BREAKS", "CHANGES", "COLUMN", "SOURCE_EVENT", "TABLE_VERSIONS", "TRANSACTIONS", "Completeness", "Operation",
-    "Outcome", "SynthError",
-]  # fmt: skip
-
 
 class SynthError(ValueError):
     """A capture that cannot be generated as it is asked for; the message is a sentence for the user."""

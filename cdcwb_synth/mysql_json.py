@@ -22,8 +22,6 @@ from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
-__all__ = ["CanalEncoder", "CanalOptions", "MaxwellEncoder", "MaxwellOptions"]
-
 _TYPES: Final = {
     Type.INTEGER: "int", Type.INT8: "bigint", Type.FLOAT: "double", Type.SMALLFLOAT: "float", Type.BOOLEAN: "tinyint",
     Type.INTERVAL: "varchar", Type.LVARCHAR: "text",

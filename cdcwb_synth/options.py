@@ -12,8 +12,6 @@ from typing import Any, Final, Self
 from cdcwb_synth.catalogue import KINDS
 from cdcwb_synth.model import SynthError
 
-__all__ = ["BREAKS", "Options", "Rules", "described", "listed", "nearest", "option", "same", "unlisted"]
-
 BREAKS: Final = {"lost": "gap", "repeated": "repeat", "late": "late", "revived": "revived", "phantom": "phantom"}
 """What the options that count breaks lead to."""
 

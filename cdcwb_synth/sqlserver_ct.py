@@ -21,8 +21,6 @@ from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import EPOCH, microseconds
 from cdcwb_synth.workload import Change, Committed, Row, Schema
 
-__all__ = ["SqlServerCtEncoder", "SqlServerCtOptions"]
-
 _BINARY: Final = ("__$start_lsn", "__$end_lsn", "__$seqval", "__$update_mask")
 _CODES: Final = {Operation.DELETE: 1, Operation.INSERT: 2, Operation.UPDATE: 4}
 _BEFORE: Final = 3

@@ -26,10 +26,6 @@ import pyarrow.parquet as pq
 from cdcwb_synth import model
 from cdcwb_synth.model import Completeness, Operation, Outcome
 
-__all__ = [
-    "NOWHERE", "Image", "Location", "Transaction", "Truth", "Version", "column_rows", "differing", "natural_key",
-]  # fmt: skip
-
 _BATCH: Final = 20_000
 _WAITING: Final = pa.schema([*model.CHANGES, ("version", pa.int32()), ("transaction", pa.int32())])
 _LATE: Final = {

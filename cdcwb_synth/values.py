@@ -31,11 +31,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = [
-    "EPOCH", "FIELDS", "LOCATOR_BYTES", "PHRASES", "SHOP", "UNITS", "Column", "Memo", "Type", "Value", "formatter",
-    "microseconds", "pool", "text_of", "unscaled",
-]  # fmt: skip
-
 Value = int | float | bool | str | bytes | Decimal | date | datetime | None
 
 FIELDS: Final = ("year", "month", "day", "hour", "minute", "second", "fraction")

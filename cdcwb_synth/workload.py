@@ -20,8 +20,6 @@ from cdcwb_synth.model import Operation
 from cdcwb_synth.options import Options, listed
 from cdcwb_synth.values import Column, Value, pool
 
-__all__ = ["Change", "Committed", "Event", "Notice", "Row", "Schema", "SourceTransaction", "Step", "Workload"]
-
 _LIVE_ROWS: Final = 5000  # of every table; more are left alone, as most rows of a database are
 _POOL: Final = 1500  # values to draw from, for every column
 _POOL_PER_CHANGE: Final = 16  # or so many for each change of an average table, if these are fewer

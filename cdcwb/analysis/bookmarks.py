@@ -13,8 +13,6 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError
 from cdcwb.writing import locked, naming, written
 
-__all__ = ["BOOKMARKS", "FILTERS", "Bookmarks", "SavedFilters", "bookmarks_of"]
-
 BOOKMARKS: Final = "marks.json"
 FILTERS: Final = "filters.json"
 _VERSION: Final = 1

@@ -25,31 +25,6 @@ from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, axis_of, time_of
 
-__all__ = [
-    "NOT_GIVEN",
-    "ByTable",
-    "Changed",
-    "added",
-    "by_table",
-    "changed",
-    "changed_over_time",
-    "changed_rows",
-    "counted",
-    "first_by_column",
-    "first_by_table",
-    "first_change",
-    "first_update",
-    "groups",
-    "merge_changed",
-    "merge_tables",
-    "of_all",
-    "over_time",
-    "over_time_rows",
-    "table_rows",
-    "time_axis",
-    "updates",
-]
-
 NOT_GIVEN: Final = "not given"
 """The operation of changes without one."""
 

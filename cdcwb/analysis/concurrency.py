@@ -27,8 +27,6 @@ from cdcwb.index.columns import NO_TIME
 from cdcwb.model import Completeness
 from cdcwb.times import TimeAxis, micros, time_of
 
-__all__ = ["PIECES", "Concurrency", "InLog", "in_log", "over_time"]
-
 PIECES: Final = 1000
 """Maximum number of pieces of the time axis; a chart has at most two points for each piece."""
 

@@ -13,25 +13,13 @@ from operator import attrgetter
 from typing import Any, Final
 
 from cdcwb.analysis import change_counts
-from cdcwb.analysis.frames import NO_TABLE, dated_rows
+from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary import count_events
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural
-
-__all__ = [
-    "BINS",
-    "OverTime",
-    "command",
-    "ledger",
-    "ledger_sentence",
-    "over_time",
-    "readers",
-    "short_names",
-    "tables",
-    "versions",
-]
 
 BINS: Final = 120
 """Maximum number of time bins."""

@@ -23,8 +23,6 @@ from cdcwb.dataset import Rows, answer_of
 from cdcwb.model import CHANGES
 from cdcwb.words import count, plural, tally
 
-__all__ = ["BREAKS", "MOST_BREAKS", "Continuity", "breaks", "continuity", "continuity_lines", "key_of"]
-
 MOST_BREAKS: Final = 10_000
 """The most breaks that are listed; all are counted."""
 

@@ -24,8 +24,6 @@ from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import EVENTS, Kind
 from cdcwb.words import plural
 
-__all__ = ["MOST_CONTRADICTIONS", "Counters", "counters"]
-
 MOST_CONTRADICTIONS: Final = 100
 """The most contradictions that are listed; all are counted."""
 

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Pairs
 from cdcwb.analysis.version_order import (
     Period,
     Renaming,
@@ -42,23 +41,9 @@ from cdcwb.analysis.versions import (
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import table_labels
+from cdcwb.index.images import Pairs
 from cdcwb.model import EVENTS, Kind, Operation, Severity
 from cdcwb.words import visible
-
-__all__ = [
-    "Drift",
-    "Finding",
-    "Step",
-    "chosen",
-    "difference_words",
-    "drift",
-    "lane_rows",
-    "reading",
-    "schema_changes",
-    "step_title",
-    "steps_between",
-    "version_rows",
-]
 
 T = TypeVar("T")
 

@@ -10,24 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Pairs, group_starts
+from cdcwb.analysis.images import group_starts
 from cdcwb.dataset import Batches, Rows
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.options import as_object
 from cdcwb.formats.source import fetched, is_folder
+from cdcwb.index.images import Pairs
 from cdcwb.model import Kind
 from cdcwb.words import visible
 from cdcwb.xds import ROWS, Settings
-
-__all__ = [
-    "LOCATION",
-    "location_texts",
-    "log_events",
-    "log_rows",
-    "read_settings",
-    "snapshot_files",
-]
 
 LOCATION: Final = ("file_index", "offset")
 

@@ -32,26 +32,6 @@ from cdcwb.words import count, joined, moment, plural, visible
 from cdcwb.xds import DECISIONS as ROW_DECISIONS
 from cdcwb.xds import ROWS, SETTINGS, Decision, Settings, to_decisions
 
-__all__ = [
-    "CATEGORIES",
-    "DECISIONS",
-    "TYPES",
-    "LogPage",
-    "Page",
-    "Records",
-    "cards",
-    "categories_used",
-    "evenly",
-    "general",
-    "matrix",
-    "readable",
-    "setting_rows",
-    "setting_sentences",
-    "types_used",
-    "with_object",
-]
-
-
 Records = list[dict[str, Any]]
 
 DECISIONS: Final = tuple(str(one) for one in Decision)

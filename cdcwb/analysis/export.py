@@ -51,23 +51,6 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = [
-    "KINDS",
-    "check_above",
-    "check_ending",
-    "check_folder",
-    "check_replaced",
-    "check_target",
-    "check_url",
-    "export",
-    "local",
-    "ordered_batches",
-    "parts_beside",
-    "parts_of",
-    "write_lines",
-    "write_stream",
-]
-
 
 KINDS: Final = ("jsonl", "parquet", "csv")
 """Formats of export, by the ending of the file's name."""

@@ -16,7 +16,6 @@ from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selected_capture import HeaderRows
-from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
 from cdcwb.stored import Stored
@@ -26,8 +25,6 @@ from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
-
-__all__ = ["NO_TABLE", "TableSnapshot", "TableStore", "dated_rows", "time_axis"]
 
 
 def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:

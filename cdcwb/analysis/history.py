@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, Keys, Pairs, as_flags, of_table
+from cdcwb.analysis.images import IMAGES, MAP, Keys, of_table
 from cdcwb.analysis.keys import (
     FACTS,
     FIRST,
@@ -30,29 +30,11 @@ from cdcwb.analysis.keys import (
 )
 from cdcwb.dataset import Rows, differ, numbered, total
 from cdcwb.errors import OptionError
+from cdcwb.filters import as_flags
 from cdcwb.formats.options import nearest
+from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import count
-
-__all__ = [
-    "CHANGED",
-    "ORDER",
-    "RowHistory",
-    "busiest_key",
-    "check_key",
-    "difference_text",
-    "ends_facts",
-    "history",
-    "history_facts",
-    "history_rows",
-    "key_text",
-    "outcome_words",
-    "parse_key",
-    "state_rows",
-    "states",
-    "value_rows",
-    "value_text",
-]
 
 ORDER: Final = ("position", "file_index", "offset")
 """The columns that order the changes of a row as in the log; null first."""

@@ -13,25 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import differ
-from cdcwb.index.images import Pairs, as_flags
+from cdcwb.filters import as_flags
+from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
-
-__all__ = [
-    "IMAGES",
-    "MAP",
-    "Keys",
-    "Pairs",
-    "are_committed",
-    "as_flags",
-    "each_different",
-    "group_starts",
-    "labels",
-    "maps_of",
-    "of_table",
-    "ranks",
-    "row_texts",
-    "times",
-]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

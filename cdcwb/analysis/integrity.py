@@ -16,8 +16,6 @@ from cdcwb.analysis.positions import positions
 from cdcwb.dataset import Rows
 from cdcwb.model import PROBLEMS, Problem, Severity
 
-__all__ = ["by_code", "findings", "findings_by_code", "first_problems", "gaps", "worst"]
-
 _CODE: Final = ["severity", "code"]
 _PLACE: Final = ("sentence", "file", "offset")
 _RANKS: Final = pa.array([*Severity], pa.string())

@@ -14,32 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, Ints, Keys, Pairs, are_committed, as_flags, labels, maps_of, times
+from cdcwb.analysis.images import IMAGES, Ints, Keys, are_committed, labels, maps_of, times
 from cdcwb.dataset import Rows, grouped, joined, numbered
 from cdcwb.errors import OptionError
+from cdcwb.filters import as_flags
 from cdcwb.formats.options import nearest
+from cdcwb.index.images import Pairs
 from cdcwb.model import Operation
 from cdcwb.words import plural
-
-__all__ = [
-    "FACTS",
-    "FIRST",
-    "LAST",
-    "InferredKey",
-    "Keyed",
-    "KnownTable",
-    "Move",
-    "Order",
-    "Tenure",
-    "changes_of",
-    "find_table",
-    "infer_keys",
-    "known_tables",
-    "orders",
-    "tenures",
-    "with_keys",
-    "without_key",
-]
 
 FACTS: Final = (
     *("schema_name", "table_name", "operation", "outcome", *IMAGES, "committed_at", "changed_at"),

@@ -19,8 +19,6 @@ from cdcwb.index.columns import Ints
 from cdcwb.model import Kind, Operation
 from cdcwb.times import TimeAxis, axis_of, time_of
 
-__all__ = ["HOPS", "STAGES", "Lag", "lag"]
-
 STAGES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "debezium": {"capture": ("ts_ms", "__ts_ms"), "broker": ("kafka.timestamp",)},
     "canal": {"capture": ("ts",), "broker": ("kafka.timestamp",)},

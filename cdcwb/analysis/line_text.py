@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from cdcwb.dataset import Rows
 
-__all__ = ["LINE", "csv_lines", "json_lines", "json_texts", "lines"]
-
 LINE: Final = pa.schema([("line", pa.string())])
 
 _FORMULA: Final = r"^[=+\-@\t\r\n]"

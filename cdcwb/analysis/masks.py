@@ -29,28 +29,6 @@ from cdcwb.model import CHANGES, Problem
 from cdcwb.times import TimeAxis
 from cdcwb.words import joined
 
-__all__ = [
-    "LISTED",
-    "MOST_MASKS",
-    "Bit",
-    "ChangeSources",
-    "Drawn",
-    "axis",
-    "change_sources",
-    "changed",
-    "columns",
-    "disagreements",
-    "draw",
-    "idle_updates",
-    "key_changes",
-    "masks",
-    "nothing_over_time",
-    "over_time",
-    "overview",
-    "without_key",
-]
-
-
 LISTED: Final = (
     "Changed columns from the log record: a compressed update has the columns that were written, those of the key, and "
     "whatever is logged besides. All of them count as changed, but a column of the key does so only where its value "

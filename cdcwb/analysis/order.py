@@ -17,8 +17,6 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.dataset import Rows
 
-__all__ = ["listed", "ordered"]
-
 Keys = Callable[[pa.RecordBatch], Mapping[str, pa.Array]]
 """Columns to order by that rows do not have themselves."""
 

@@ -19,25 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import NO_TABLE
 from cdcwb.dataset import Batches, Rows, answer_of, differ, grouped, joined, numbered
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import table_labels
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import EVENTS, Kind
-
-__all__ = [
-    "MOST_PLACES",
-    "PLACES",
-    "STREAMS",
-    "UNIQUE",
-    "Positions",
-    "Repeated",
-    "has_unique_numbers",
-    "missing_numbers",
-    "positions",
-    "repeated",
-]
 
 MOST_PLACES: Final = 100
 """The most contradictions that are listed; all are counted."""

@@ -25,9 +25,7 @@ from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.history import CHANGED, value_text
 from cdcwb.analysis.images import (
     MAP,
-    Pairs,
     are_committed,
-    as_flags,
     each_different,
     group_starts,
     labels,
@@ -53,26 +51,13 @@ from cdcwb.analysis.value_comparison import (
 )
 from cdcwb.dataset import Batches, Rows, complete_keys, differ
 from cdcwb.errors import OptionError
+from cdcwb.filters import as_flags
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Ints
+from cdcwb.index.images import Pairs
 from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, micros, time_of
 from cdcwb.words import count, joined
-
-__all__ = [
-    "DIFFERENCES",
-    "KINDS",
-    "PLACE",
-    "STEPS",
-    "TIME",
-    "Reconciled",
-    "check_names",
-    "counted_tables",
-    "difference_rows",
-    "mismatch_notes",
-    "reconcile",
-]
-
 
 Tables = Mapping[str, KnownTable]
 OwnKeys = dict[str, tuple[str, ...]]

@@ -23,20 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.history import SHOWN_COLUMNS, value_text
-from cdcwb.analysis.images import (
-    MAP,
-    Bools,
-    Ints,
-    Keys,
-    Pairs,
-    are_committed,
-    as_flags,
-    group_starts,
-    maps_of,
-    of_table,
-    ranks,
-    times,
-)
+from cdcwb.analysis.images import MAP, Bools, Ints, Keys, are_committed, group_starts, maps_of, of_table, ranks, times
 from cdcwb.analysis.keys import (
     FACTS,
     LAST,
@@ -53,10 +40,10 @@ from cdcwb.analysis.keys import (
 )
 from cdcwb.dataset import Batches, Rows, differ, joined
 from cdcwb.errors import OptionError
+from cdcwb.filters import as_flags
+from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation
 from cdcwb.times import micros, time_of
-
-__all__ = ["STATE", "Replayed", "check_keyed", "growth", "rows_at", "rows_over_time", "state"]
 
 _REPLAYED: Final = (*FACTS, "table_version")
 _LAST: Final = (

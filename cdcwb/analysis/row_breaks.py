@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Bools, Ints, as_flags
+from cdcwb.analysis.images import Bools, Ints
 from cdcwb.analysis.row_versions import (
     DELETE,
     INSERT,
@@ -23,10 +23,9 @@ from cdcwb.analysis.row_versions import (
     row_starts,
 )
 from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.filters import as_flags
 from cdcwb.model import CHANGES
 from cdcwb.words import Described
-
-__all__ = ["COUNTS", "FOUND", "RECORD", "Break", "breaks_of"]
 
 
 class Break(Described):

@@ -11,26 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Bools, Ints, Keys, Pairs, as_flags, labels, ranks, times
+from cdcwb.analysis.images import Bools, Ints, Keys, labels, ranks, times
 from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys
 from cdcwb.dataset import Rows, answer_of, differ, grouped, joined, text_hashes
+from cdcwb.filters import as_flags
+from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation, Outcome
-
-__all__ = [
-    "DELETE",
-    "INSERT",
-    "OPERATIONS",
-    "REFRESH",
-    "UPDATE",
-    "VALUE_BITS",
-    "VERSIONS",
-    "column_hash",
-    "last_positions",
-    "log_order",
-    "retyped_columns",
-    "row_starts",
-    "row_versions",
-]
 
 VERSIONS: Final = pa.schema(
     [

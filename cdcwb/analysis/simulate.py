@@ -27,8 +27,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES
 from cdcwb.words import Described
 
-__all__ = ["KINDS", "WRONG", "ApplyRule", "simulate", "simulated"]
-
 
 class ApplyRule(Described):
     """How a target applies the changes of a row."""

@@ -26,8 +26,6 @@ from cdcwb.words import plural
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
-__all__ = ["CHECKS", "count_events", "summarize"]
-
 
 Facts = dict[str, Any]
 CHECKS: Final = ("counters", "positions", "continuity")

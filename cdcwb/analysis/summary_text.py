@@ -15,8 +15,6 @@ from typing import Any, Final
 from cdcwb.model import Completeness, Kind, OffsetUnit, Operation, Severity
 from cdcwb.words import count, duration, joined, moment, plural, size, tally, to_the_second, visible
 
-__all__ = ["Health", "Tone", "health", "is_table", "summary_lines", "verdict"]
-
 
 class Tone(StrEnum):
     """The severity of the verdict."""

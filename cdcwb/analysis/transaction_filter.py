@@ -18,8 +18,6 @@ from cdcwb.formats.options import as_list, as_number, nearest
 from cdcwb.model import Outcome
 from cdcwb.words import duration, joined, plural, size, visible
 
-__all__ = ["TransactionFilter", "check_transaction_filter", "narrowed"]
-
 _OUTCOMES: Final = (Outcome.COMMITTED.value, Outcome.ROLLED_BACK.value, Outcome.OPEN.value)
 _COMPARED: Final = frozenset({"began_at", "bytes", "changes", "ended_at", "outcome", "user"})
 

@@ -31,39 +31,6 @@ from cdcwb.model import TRANSACTIONS, Completeness, Outcome, Problem
 from cdcwb.times import TimeAxis, micros, time_of
 from cdcwb.words import duration
 
-__all__ = [
-    "BANDS",
-    "DRAWN_AT_MOST",
-    "EDGES",
-    "KEPT",
-    "RANKED",
-    "Counted",
-    "Latency",
-    "axis",
-    "changes",
-    "chosen_by",
-    "counted",
-    "density",
-    "first_unfinished",
-    "histogram",
-    "histogram_of",
-    "largest",
-    "latencies",
-    "latency",
-    "longest",
-    "merged_counts",
-    "merged_overviews",
-    "overview",
-    "overview_of",
-    "ranked",
-    "ranked_by",
-    "reaching",
-    "timeline",
-    "undone",
-    "unfinished",
-]
-
-
 DRAWN_AT_MOST: Final = 5_000
 """The number of transactions that are drawn individually; more make a page slow and the chart unreadable."""
 

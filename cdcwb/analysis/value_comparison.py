@@ -23,25 +23,6 @@ from cdcwb.model import Completeness, Kind, Operation
 from cdcwb.times import micros
 from cdcwb.words import Described, count, plural
 
-__all__ = [
-    "KINDS",
-    "Change",
-    "Losses",
-    "Matched",
-    "Reason",
-    "Rules",
-    "Span",
-    "canonical",
-    "changed_columns",
-    "differing_columns",
-    "match",
-    "read_rules",
-    "reason_words",
-    "reasons",
-    "same",
-    "tally_words",
-]
-
 KINDS: Final = ("auto", "text", "number", "float", "time", "boolean", "ignore")
 """How the values of a column are compared: ``auto`` by what they look like, ``text`` without trailing blanks,
 ``number`` as decimal numbers, ``float`` in single precision (``0.1`` equals ``0.10000000149011612``), ``time`` as dates

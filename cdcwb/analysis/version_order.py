@@ -20,27 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.frames import NO_TABLE, dated_rows
-from cdcwb.analysis.images import Keys, Pairs, as_flags
+from cdcwb.analysis.frames import dated_rows
+from cdcwb.analysis.images import Keys
 from cdcwb.dataset import Rows, differ, joined, numbered
+from cdcwb.filters import as_flags
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
+from cdcwb.index.images import Pairs
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import CHANGES, Operation, Outcome
 from cdcwb.words import plural
-
-__all__ = [
-    "Period",
-    "Renaming",
-    "Statement",
-    "Version",
-    "all_changes",
-    "extent_of",
-    "periods",
-    "rename_evidence",
-    "renames",
-    "retained_values",
-    "versions",
-]
 
 _EXTENT: Final = {
     "first_position": "min",

@@ -17,22 +17,6 @@ from typing import Any, Final
 from cdcwb.model import Severity
 from cdcwb.words import joined
 
-__all__ = [
-    "Compatibility",
-    "Difference",
-    "Rule",
-    "avro_type",
-    "candidates",
-    "compatibility",
-    "described",
-    "differences",
-    "former_names",
-    "holds",
-    "reads",
-    "side_by_side",
-]
-
-
 Column = Mapping[str, Any]
 Continuing = Mapping[tuple[str, str], str]
 """Evidence that a new column continues an old one, by old and new name; best evidence first."""

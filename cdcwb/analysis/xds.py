@@ -33,21 +33,6 @@ from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN, Bools, Ints, flags, numbers
 
-__all__ = [
-    "A_PART",
-    "DOCUMENTS",
-    "STREAMS",
-    "Published",
-    "Summary",
-    "check_documents_target",
-    "counted",
-    "firsts_of_parts",
-    "publish_log",
-    "publish_rows",
-    "write_published",
-]
-
-
 A_PART: Final = 1 << 16
 """The number of rows in a part of the order, and of rows whose objects are decided together."""
 

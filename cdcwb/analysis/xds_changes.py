@@ -17,19 +17,18 @@ import pyarrow.compute as pc
 from cdcwb import xds
 from cdcwb.analysis.event_log import LOCATION, location_texts
 from cdcwb.analysis.event_log_page import LogPage, Page, Records, evenly
-from cdcwb.analysis.frames import NO_TABLE, TableStore
+from cdcwb.analysis.frames import TableStore
 from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, known_tables, without_key
 from cdcwb.analysis.keys import infer_keys as infer
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Published, Summary, counted, firsts_of_parts
 from cdcwb.dataset import PART, Batches
 from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.layout import FORMAT
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import CHANGES, Operation
 from cdcwb.xds import Settings
 from cdcwb.xds.changes import events_of_changes
 from cdcwb.xds.rows import Bools, Ints, flags
-
-__all__ = ["CHANGE_DECISIONS", "ChangePage", "page_of", "xds_of_changes"]
 
 PUBLISHED: Final = "published"
 LEFT_OUT: Final = "left_out"

@@ -16,15 +16,6 @@ from cdcwb.model import OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural, size, zone_name
 
-__all__ = [
-    "MOST_FILES",
-    "begins",
-    "done_over_time",
-    "ledger",
-    "operations",
-]
-
-
 Record = Mapping[str, Any]
 
 MOST_FILES: Final = 40

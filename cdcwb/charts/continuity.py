@@ -12,8 +12,6 @@ from cdcwb.charts.traces import add_markers, date_axis, line_axis, on_axis
 from cdcwb.times import axis_of, micros
 from cdcwb.words import count, moment
 
-__all__ = ["breaks_over_time", "version_chain"]
-
 Record = Mapping[str, Any]
 
 _KINDS: Final = {

@@ -17,8 +17,6 @@ from cdcwb.charts.theme import SAFE, Look
 from cdcwb.charts.traces import add_markers, add_stacks, known_first, line_axis, no_content
 from cdcwb.words import count, plural
 
-__all__ = ["LOOKS", "SYMBOLS", "decisions", "histories"]
-
 Record = Mapping[str, Any]
 
 LOOKS: Final[dict[str, Look]] = {

@@ -21,8 +21,6 @@ from cdcwb.charts.traces import no_content, on_axis, position_axis
 from cdcwb.times import micros, time_of
 from cdcwb.words import moment, plural, zone_name
 
-__all__ = ["MOST_BARS", "MOST_TABLES", "version_lanes"]
-
 MOST_TABLES: Final = 40
 """Maximum number of tables that are drawn: those with most versions."""
 MOST_BARS: Final = 800

@@ -12,8 +12,6 @@ from cdcwb.charts.traces import date_axis, line_axis, on_axis
 from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, moment, plural, rounded
 
-__all__ = ["lag_over_time", "latency"]
-
 Record = Mapping[str, Any]
 
 

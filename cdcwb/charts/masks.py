@@ -15,8 +15,6 @@ from cdcwb.charts.traces import add_bars, date_axis, heatmap, line_axis
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural
 
-__all__ = ["MOST_COLUMNS", "bits", "changed_over_time", "often", "together"]
-
 Record = Mapping[str, Any]
 
 MOST_COLUMNS: Final = 60

@@ -15,8 +15,6 @@ from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, moment, plural
 
-__all__ = ["MOST_ROWS", "delays", "difference_rates", "differences_over_time", "row_life", "rows_over_time"]
-
 Record = Mapping[str, Any]
 
 MOST_ROWS: Final = 40

@@ -16,28 +16,6 @@ from cdcwb.model import Completeness, Outcome
 from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import local
 
-__all__ = [
-    "EVENTS_MISSING",
-    "NO_BEGIN",
-    "NO_END",
-    "NO_END_TIME",
-    "STILL_OPEN",
-    "Bar",
-    "PositionScale",
-    "Record",
-    "assign_lanes",
-    "days",
-    "extent",
-    "fit",
-    "lacks",
-    "lay_out",
-    "least_share",
-    "on_positions",
-    "on_time",
-    "time_axis",
-    "whole_seconds",
-]
-
 
 def assign_lanes(spans: Sequence[tuple[float, float]]) -> list[int]:
     """The lane of every span, from 0, so that spans of a lane do not overlap.

@@ -23,32 +23,6 @@ from cdcwb.model import Operation, Outcome
 from cdcwb.times import TimeAxis
 from cdcwb.words import local, visible
 
-__all__ = [
-    "CONFIG",
-    "DARK",
-    "FAINT",
-    "INK",
-    "MARK",
-    "MUTED",
-    "ON_MARK",
-    "OPERATIONS",
-    "OUTCOMES",
-    "SCALE",
-    "Look",
-    "column",
-    "counts",
-    "darkened",
-    "domains",
-    "figure",
-    "label",
-    "limit_time",
-    "look",
-    "nice_ticks",
-    "records_of",
-    "time_columns",
-    "whole_step",
-]
-
 SAFE: Final[list[str]] = [*qualitative.Safe]
 SAFE[6] = "rgb(61, 160, 144)"  # plotly's colour is too light for a line on white
 EDGES: Final[dict[str, str]] = {SAFE[0]: "#3b8fbe", SAFE[2]: "#9a8423"}

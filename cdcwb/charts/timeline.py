@@ -39,12 +39,6 @@ from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
 
-__all__ = [
-    "concurrency",
-    "timeline",
-]
-
-
 _LANE: Final = 15  # pixels of a lane, if there is room
 _PANEL: Final = (90, 420)  # least and largest height of a panel in pixels
 _BREAKS: Final = 50  # lines between logs; more would hide the bars

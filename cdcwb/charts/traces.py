@@ -13,20 +13,6 @@ from cdcwb.charts.spans import PositionScale
 from cdcwb.charts.theme import Look
 from cdcwb.words import count, local, moment, plural, zone_name
 
-__all__ = [
-    "add_bars",
-    "add_bins",
-    "add_markers",
-    "add_stacks",
-    "date_axis",
-    "heatmap",
-    "known_first",
-    "line_axis",
-    "no_content",
-    "on_axis",
-    "position_axis",
-]
-
 _COLUMNS: Final = {"type": "category", "showgrid": False, "ticks": ""}
 
 

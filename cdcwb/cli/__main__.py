@@ -7,8 +7,6 @@ from types import ModuleType
 
 from cdcwb.cli.app import main
 
-__all__ = ["run"]
-
 
 class _WithoutPandas(MetaPathFinder):
     """Prevents PyArrow from importing pandas with its first array. The import would take most of the time of a command

@@ -19,9 +19,6 @@ from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
 
-__all__ = ["cli", "main"]
-
-
 _ALL: Final = 10_000  # characters of a sentence
 
 
@@ -35,6 +32,7 @@ class NearestGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See :class:`click.Group`."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             names = self.list_commands(ctx)
@@ -42,6 +40,7 @@ class NearestGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        """See :class:`click.Command`."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -56,6 +55,7 @@ class NearestGroup(click.Group):
             formatter.write_dl([(name, command.get_short_help_str(limit=_ALL)) for name, command in commands])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """See :class:`click.Group`."""
         return list(self.commands)  # in the order of use, not alphabetical
 
 

@@ -23,25 +23,6 @@ from cdcwb.errors import CaptureError
 from cdcwb.spark.session import running_tasks
 from cdcwb.words import visible
 
-__all__ = [
-    "DOWN",
-    "FINE",
-    "INTERNAL",
-    "PROBLEMS",
-    "UNUSABLE",
-    "Step",
-    "jsonable",
-    "of_source",
-    "print_json",
-    "print_lines",
-    "print_rows",
-    "safe",
-    "sentence",
-    "standard_output",
-    "to_json",
-    "working",
-]
-
 FINE: Final = 0
 PROBLEMS: Final = 1
 """The capture has problems, and ``--strict`` was given."""

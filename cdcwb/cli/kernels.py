@@ -18,8 +18,6 @@ from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import forget_unused
 from cdcwb.machine import cores
 
-__all__ = ["main"]
-
 _OTHERWISE: Final = {"gbase8s": ({"split_size": "4096"}, {"buffer_size": "4096"})}
 """Options with which a small capture needs the kernels of large files and of read buffers."""
 

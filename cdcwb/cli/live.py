@@ -12,8 +12,6 @@ from cdcwb.errors import OptionError
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.words import plural, size
 
-__all__ = ["capture"]
-
 
 @click.command()
 @click.argument("url", metavar="URL")

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from cdcwb.formats.detect import FileFormat
     from cdcwb.formats.dissector import Inspection
 
-__all__ = [
-    "doctor",
-    "field_json",
-    "identify",
-    "inspect",
-    "tree_lines",
-]
-
 
 _MOST_ROWS = 40  # of a table of files
 

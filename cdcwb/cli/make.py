@@ -29,8 +29,6 @@ from cdcwb.formats.source import absolute
 from cdcwb.words import plural
 from cdcwb.writing import naming
 
-__all__ = ["report", "synth"]
-
 THRESHOLDS: Final = 4
 """A condition of ``--fail-if`` holds; the reports are written."""
 

@@ -17,8 +17,6 @@ from cdcwb.cli.console import FINE, print_lines, safe
 from cdcwb.cli.options import Target, format_and_options, no_stream
 from cdcwb.errors import CaptureError, OptionError
 
-__all__ = ["open_capture"]
-
 _LOOPBACK: Final = "--ServerApp.ip=127.0.0.1"
 
 

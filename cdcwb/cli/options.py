@@ -15,27 +15,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote
 from cdcwb.times import parse_time
 
-__all__ = [
-    "STREAM",
-    "CaptureArguments",
-    "Filters",
-    "KeyValue",
-    "NearestChoice",
-    "Target",
-    "Time",
-    "as_json",
-    "format_and_options",
-    "infer_keys_option",
-    "key_values",
-    "narrowing",
-    "no_stream",
-    "overwriting",
-    "pairs_option",
-    "source",
-    "strict",
-]
-
-
 STREAM: Final = "-"
 """Standard input instead of a capture, standard output instead of a file; ``./-`` is a file of that name."""
 

@@ -44,16 +44,6 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.opening import Reading
 
-__all__ = [
-    "check_images",
-    "continuity",
-    "export",
-    "history",
-    "opened",
-    "save",
-    "summary",
-]
-
 
 STREAMS: Final = ("jsonl", "csv")
 """The formats that can be written to standard output; Parquet cannot, because it is written with seeks."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from cdcwb.opening import Reading
     from cdcwb.xds import Settings, Snapshot
 
-__all__ = ["xds"]
 
 Pairs = tuple[tuple[str, str], ...]
 

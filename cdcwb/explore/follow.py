@@ -11,18 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Pairs, of_table
+from cdcwb.analysis.images import of_table
 from cdcwb.analysis.keys import FACTS, infer_keys, with_keys
 from cdcwb.dataset import joined, schema_of
 from cdcwb.explore.search import LOCATION
 from cdcwb.filters import compared
 from cdcwb.index.columns import Bools
+from cdcwb.index.images import Pairs
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.source import IndexedCapture
 from cdcwb.index.store import Entry
-
-__all__ = ["ROW", "FollowedRows"]
-
 
 ROW: Final = "row"
 """The column of row keys, for tables whose rows were requested."""

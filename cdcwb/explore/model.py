@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from cdcwb.formats import Paths
 
-__all__ = ["CHOICES", "LATE", "MARK", "Explorer", "Late"]
 
 LATE: Final = ("outcome", "user")
 """The columns that come from the index of changes."""

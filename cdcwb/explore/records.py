@@ -31,15 +31,6 @@ from cdcwb.stored import group_sizes, read_rows
 from cdcwb.times import parse_time
 from cdcwb.words import joined, plural, visible
 
-__all__ = [
-    "MAPS",
-    "Record",
-    "Records",
-    "find",
-    "places",
-]
-
-
 MAPS: Final = ("key", "before", "after", "headers")
 _OF_INDEX: Final = {
     "kind": "kind",

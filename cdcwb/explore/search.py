@@ -24,8 +24,6 @@ from cdcwb.index.columns import Bools, Column
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import EVENTS, Kind
 
-__all__ = ["LOCATION", "Search", "compare"]
-
 LOCATION: Final = ("file_index", "offset")
 
 _CHANGES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)

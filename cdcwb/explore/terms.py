@@ -18,21 +18,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.index.columns import Codes, Column
 from cdcwb.words import visible
 
-__all__ = [
-    "FEW",
-    "Term",
-    "chosen_in",
-    "clause",
-    "completions",
-    "hint",
-    "image_of",
-    "term_of_field",
-    "term_of_value",
-    "values_of",
-    "with_clause",
-]
-
-
 FEW: Final = 200
 """Maximum number of values of a column that are listed."""
 

@@ -20,21 +20,6 @@ from cdcwb.index.record_index import RecordIndex
 from cdcwb.model import CHANGES, EVENTS, Kind, Problem, Severity
 from cdcwb.words import clock, plural, visible
 
-__all__ = [
-    "COPIES",
-    "MOST_BYTES",
-    "MOST_FIELDS",
-    "Change",
-    "as_hex",
-    "as_json",
-    "change_of",
-    "record_view",
-    "row_view",
-    "schema_of",
-    "values_of",
-]
-
-
 MOST_BYTES: Final = 1 << 16
 """Maximum number of bytes of a record that are shown; the page states how many are left out."""
 

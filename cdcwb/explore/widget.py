@@ -19,8 +19,6 @@ from cdcwb.explore.terms import chosen_in, completions
 from cdcwb.explore.views import COPIES
 from cdcwb.words import count, moment, plural, visible, zone_name
 
-__all__ = ["ExplorerWidget"]
-
 _FALLBACK: Final = 20
 _LINE: Final = 4_000
 _TERM: Final = 300

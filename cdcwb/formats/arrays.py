@@ -23,36 +23,6 @@ from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.model import Problem
 
-__all__ = [
-    "SMALL",
-    "Bools",
-    "Bytes",
-    "EventBatch",
-    "Ints",
-    "MapBuilder",
-    "TextPool",
-    "as_array",
-    "as_text",
-    "batch_of",
-    "bytes_of",
-    "columns_of",
-    "content_of",
-    "from_matrix",
-    "gather",
-    "hex_digits",
-    "hex_text",
-    "integers",
-    "interleaved",
-    "labels",
-    "lookup",
-    "maps_of",
-    "packed",
-    "slices",
-    "small_numbers",
-    "text_array",
-    "text_maps",
-]
-
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 

@@ -21,24 +21,6 @@ from cdcwb.formats.arrays import as_array, content_of
 from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, kernel
 from cdcwb.words import joined, plural
 
-__all__ = [
-    "BASE64",
-    "DISAGREE",
-    "FURTHEST",
-    "HEX",
-    "NAMED",
-    "ORDERS",
-    "MaskEvidence",
-    "bits",
-    "disagreement",
-    "evidence_of",
-    "names",
-    "parse",
-    "shortened",
-    "spelling",
-]
-
-
 DISAGREE: Final = "change mask and images disagree; the mask is used"
 """The beginning of the warning about a mask that contradicts the images of its change."""
 

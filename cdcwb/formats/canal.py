@@ -11,8 +11,6 @@ from cdcwb.formats.json_messages import JsonMessages, changed_at
 from cdcwb.formats.messages.connect import plain
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Canal"]
-
 _ROWS: Final = {"INSERT": Operation.INSERT, "UPDATE": Operation.UPDATE, "DELETE": Operation.DELETE}
 _STATEMENT: Final = re.compile("CREATE|ALTER|ERASE|QUERY|TRUNCATE|RENAME|CINDEX|DINDEX|GTID|XA(?:COMMIT|ROLLBACK)")
 _WATERMARK: Final = "TIDB_WATERMARK"

@@ -18,19 +18,6 @@ from cdcwb.formats.groups import Groups
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
 
-__all__ = [
-    "ONLY_ASSEMBLED",
-    "Became",
-    "Halves",
-    "assembled",
-    "ended",
-    "finished",
-    "joined",
-    "spliced",
-    "with_columns",
-]
-
-
 ONLY_ASSEMBLED: Final = (Problem.UPDATE_HALF, Problem.REORDERED_UPDATE, Problem.MASK_IMAGES)
 """Problems of changes that none of their events has. A mask is compared with both images here if they are in two
 events; if they are in one, the format has compared them."""

@@ -18,8 +18,6 @@ from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.model import Problem
 
-__all__ = ["SEQUENCES", "frozen_times", "merged", "of_sequences"]
-
 _MOMENT: Final = 16
 """Digits of the time at the start of a change sequence."""
 

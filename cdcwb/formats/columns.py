@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from cdcwb.formats.text_values import MOST_DIGITS
 
-__all__ = ["TableColumn", "TableVersion", "described_column", "replicate_type", "text_of"]
-
 
 class TableColumn(NamedTuple):
     """One column, as :data:`cdcwb.model.COLUMN` has it; ``key_position`` None: not in the key, or not given."""

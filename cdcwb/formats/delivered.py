@@ -28,23 +28,6 @@ from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
 from cdcwb.model import Kind
 
-__all__ = [
-    "ELSEWHERE",
-    "ENDS",
-    "HERE",
-    "NO_ENDS",
-    "Delivered",
-    "EndsOfOthers",
-    "HalvesJoiner",
-    "assembly_of",
-    "ends_elsewhere",
-    "joined_halves",
-    "read_delivered",
-    "read_elsewhere",
-    "read_ends_here",
-    "with_ends",
-]
-
 ELSEWHERE: Final = "elsewhere"
 """The name of halves of updates at positions that splits share, as rows of :data:`cdcwb.model.EVENTS`."""
 

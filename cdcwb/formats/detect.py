@@ -26,20 +26,6 @@ from cdcwb.formats.options import inflate_limit_of
 from cdcwb.formats.source import allow_inflation, common_folder, folders_of, info_of, open_file
 from cdcwb.words import joined, plural, visible
 
-__all__ = [
-    "WRITTEN",
-    "Contents",
-    "FileFormat",
-    "contents_of",
-    "describe",
-    "foreign_type",
-    "known_text",
-    "likely_first",
-    "name_of",
-    "recognise",
-    "series_of",
-]
-
 # --- files that no format reads ---------------------------------------------------------------------------------------
 
 

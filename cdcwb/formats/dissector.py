@@ -21,41 +21,6 @@ from cdcwb.formats.options import inflate_limit_of, nearest
 from cdcwb.formats.source import allow_inflation
 from cdcwb.model import EVENTS, PROBLEMS, TABLE_VERSIONS, Kind, Problem
 
-__all__ = [
-    "CHANGES",
-    "EVERYTHING",
-    "FORMATS",
-    "OF_CHANGES",
-    "ROW",
-    "Assembling",
-    "Field",
-    "Format",
-    "Inspection",
-    "Named",
-    "Pairing",
-    "Plan",
-    "PlanText",
-    "Read",
-    "Recognition",
-    "RowFormat",
-    "Run",
-    "RunRows",
-    "Scanned",
-    "TableRequest",
-    "TextPart",
-    "Wanted",
-    "described_by",
-    "detected_row",
-    "file_row",
-    "formats_named",
-    "get_format",
-    "problem_row",
-    "run_here",
-    "scan_all",
-    "side_files",
-    "with_parts",
-]
-
 Run = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Maps a function over tasks: in this process, or in Spark. Function, tasks and results pickle."""
 

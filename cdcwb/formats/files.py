@@ -46,19 +46,6 @@ from cdcwb.formats.source import (
     url_of,
 )
 
-__all__ = [
-    "SHAPES",
-    "UTF16",
-    "Source",
-    "compression_of",
-    "in_file",
-    "list_files",
-    "natural_key",
-    "open_source",
-    "too_large",
-    "unpack",
-]
-
 # --- the files of a path ----------------------------------------------------------------------------------------------
 
 

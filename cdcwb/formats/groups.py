@@ -11,9 +11,6 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.kernels import Bools, Ints
 
-__all__ = ["RANGE", "Groups", "distinct", "one_chunk"]
-
-
 RANGE: Final = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 """A range of numbers."""
 

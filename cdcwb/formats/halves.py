@@ -15,19 +15,6 @@ from cdcwb.formats.dissector import Format, Pairing
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import Kind
 
-__all__ = [
-    "ANYWHERE",
-    "HALVES",
-    "WHOLE",
-    "Halved",
-    "Halving",
-    "elsewhere",
-    "halved_of",
-    "locations",
-    "overlaps",
-    "partners",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Halved:

@@ -12,11 +12,6 @@ from cdcwb import model
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema
 
-__all__ = [
-    "InferredColumn", "Tables", "inferred_schema", "inferred_version", "inferred_versions",
-    "merged_tables", "note_tables",
-]  # fmt: skip
-
 
 class InferredColumn(NamedTuple):
     """A column of a table: its type as the source spells it, and its position in the key, from 1; None: not given."""

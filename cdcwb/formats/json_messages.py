@@ -37,8 +37,6 @@ from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, O
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unused_name
 
-__all__ = ["JsonMessages", "changed_at"]
-
 _IMAGES: Final = ("key", "before", "after", "headers")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -12,12 +12,6 @@ import numpy as np
 
 from cdcwb.formats.kernels import Bytes, Int, Ints, kernel
 
-__all__ = [
-    "ARRAY", "BOOLEAN", "ESCAPED", "EXPECTED", "FULL", "KIND", "LEVELS", "NAME_ESCAPED", "NULL", "NUMBER", "OBJECT",
-    "OPAQUE", "STRING", "TRAILING", "Spans", "spans_of", "utf8_fault",
-]  # fmt: skip
-
-
 LEVELS: Final = 1000
 """Maximum depth of nested objects and arrays; more is damage."""
 

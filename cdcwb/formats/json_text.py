@@ -18,11 +18,6 @@ from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = [
-    "KINDS", "MOST_ELEMENTS", "damage_of", "decoded", "field_tree", "read_spans", "text_of",
-]  # fmt: skip
-
-
 MOST_ELEMENTS: Final = 250_000
 """Maximum elements of one text; the rest is not dissected."""
 

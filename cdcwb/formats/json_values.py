@@ -9,11 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = [
-    "MARK", "CutOff", "as_text", "comma_remark", "decode_json", "digits_of", "has_minus_zero", "is_cut_off",
-    "parse_json", "without_trailing_commas",
-]  # fmt: skip
-
 MARK: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark, which may precede a text."""
 

@@ -31,11 +31,6 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Bools", "Bytes", "CompiledKernel", "Int", "Ints", "Spans", "compiled_for", "forget_unused", "interpreted",
-    "kernel", "read_only",
-]  # fmt: skip
-
 Bytes = npt.NDArray[np.uint8]
 Spans = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]

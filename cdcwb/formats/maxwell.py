@@ -9,8 +9,6 @@ from typing import Any, Final
 from cdcwb.formats.json_messages import JsonMessages, changed_at
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["Maxwell"]
-
 _ROWS: Final = {
     "insert": Operation.INSERT,
     "update": Operation.UPDATE,

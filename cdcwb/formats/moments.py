@@ -16,32 +16,6 @@ from cdcwb.errors import OptionError
 from cdcwb.formats.arrays import content_of
 from cdcwb.formats.kernels import Bools, Ints, interpreted, kernel
 
-__all__ = [
-    "DAY",
-    "EARLIEST",
-    "HAS_T",
-    "HAS_ZONE",
-    "IS_TIME",
-    "LATEST",
-    "MICROSECONDS",
-    "NO_DAY",
-    "SEQUENCE",
-    "UNKNOWN_UNTIL",
-    "Zone",
-    "days_of",
-    "digits_at",
-    "from_iso",
-    "iso_times",
-    "micros_of_day",
-    "moment",
-    "moments",
-    "offset_name",
-    "parse_zone",
-    "sequence_times",
-    "to_utc",
-]
-
-
 MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 """The type of moments: microseconds since 1970 in UTC."""
 EARLIEST: Final = -62_135_596_800_000_000

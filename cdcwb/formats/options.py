@@ -19,33 +19,6 @@ from cdcwb.formats.source import is_file, read_text
 from cdcwb.times import parse_time
 from cdcwb.words import visible
 
-__all__ = [
-    "INFLATE_LIMIT",
-    "MODES",
-    "SHARED",
-    "as_bool",
-    "as_choice",
-    "as_content",
-    "as_list",
-    "as_moment",
-    "as_names",
-    "as_number",
-    "as_object",
-    "as_size",
-    "as_text",
-    "as_whole",
-    "check_charset",
-    "check_names",
-    "check_value",
-    "event_columns",
-    "given_of",
-    "inflate_limit_of",
-    "nearest",
-    "optional",
-    "parse_keys",
-    "reason_of",
-]
-
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 """The handling of malformed bytes: as events, as problems only, or an error."""
 

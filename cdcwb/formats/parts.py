@@ -26,8 +26,6 @@ from cdcwb.formats.halves import Halved, halved_of
 from cdcwb.formats.requests import problem_rows
 from cdcwb.formats.summaries import PARTS, incomplete, summarised
 
-__all__ = ["SplitPart", "across", "key_of"]
-
 _SCHEMAS: Final = {"changes": model.CHANGES, "transactions": PARTS, "ends_here": HERE}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
 

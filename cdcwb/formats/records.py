@@ -33,17 +33,11 @@ from cdcwb.formats.dissector import (
     problem_row,
     scan_all,
 )
-from cdcwb.formats.files import Source, list_files, open_source
+from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.requests import select
-from cdcwb.formats.source import folders_of, same_file
+from cdcwb.formats.source import Source, folders_of, same_file
 from cdcwb.model import Kind, OffsetUnit, Problem
-
-__all__ = [
-    "GAP_PIECE", "HEAD", "SPLIT_SIZE", "WINDOW", "Bools", "Bytes", "FileEntry", "Framing", "Ints", "Places",
-    "Plan", "RecordFormat", "Scan", "Segments", "Split", "SplitReader", "Stream", "UnparsedReason", "cut_gaps",
-]  # fmt: skip
-
 
 Places = tuple[Ints, Ints, Ints]
 """File index, offset and length of some segments, one array each."""

@@ -19,24 +19,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind, Problem
 
-__all__ = [
-    "FROM_EVENTS",
-    "chosen_columns",
-    "common_types",
-    "having",
-    "images_of",
-    "no_table",
-    "problem_rows",
-    "request_schema",
-    "select",
-    "selected",
-    "typed_rows",
-    "versions_of",
-    "with_problems",
-    "without",
-]
-
-
 FROM_EVENTS: Final = ("file_index", "offset", "kind", "operation", "position", "transaction_id", "table_version")
 """The columns with the location of a row."""
 

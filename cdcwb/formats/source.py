@@ -41,42 +41,6 @@ from cdcwb.formats.kernels import Bytes, Ints
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = [
-    "AHEAD",
-    "BLOCK",
-    "SCHEMES",
-    "HeldBytes",
-    "Info",
-    "LocalFile",
-    "Remote",
-    "Source",
-    "absolute",
-    "allow_inflation",
-    "announced",
-    "became_shorter",
-    "common_folder",
-    "exists",
-    "fetched",
-    "file_system",
-    "files_below",
-    "folders_of",
-    "forget",
-    "inflate_limit",
-    "info_of",
-    "is_file",
-    "is_folder",
-    "is_remote",
-    "known",
-    "mapped",
-    "open_file",
-    "opened",
-    "read_text",
-    "refused",
-    "remote",
-    "same_file",
-    "url_of",
-    "version_of",
-]
 
 SCHEMES: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 """Of URLs of remote file systems."""

@@ -23,23 +23,6 @@ from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import having
 from cdcwb.model import Completeness, Kind, Outcome, Problem
 
-__all__ = [
-    "OF_ENDS",
-    "OF_PARTS",
-    "PARTS",
-    "SUMMARIES",
-    "counted_parts",
-    "counts_of",
-    "has_place",
-    "incomplete",
-    "is_first",
-    "parts_of",
-    "read_parts",
-    "records_of",
-    "summarised",
-]
-
-
 PARTS: Final = pa.schema(
     [
         ("transaction_id", pa.string()),

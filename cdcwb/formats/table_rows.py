@@ -84,23 +84,6 @@ from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
 
-__all__ = [
-    "SPLIT_SIZE",
-    "Options",
-    "Plan",
-    "RowBatch",
-    "TableFile",
-    "TableRows",
-    "arrow_type",
-    "batch_of",
-    "cell_field",
-    "cells_of",
-    "parts_of_range",
-    "parts_of_rows",
-    "problem_of",
-]
-
-
 _BATCH: Final = 8192  # rows of a table that are a part
 _FILES: Final = 8  # that are looked at to recognise a capture
 _SIBLINGS: Final = 16  # files of a folder that are looked at to inspect a row

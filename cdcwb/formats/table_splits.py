@@ -26,8 +26,6 @@ from cdcwb.formats.files import open_source
 from cdcwb.formats.halves import Halved, overlaps
 from cdcwb.model import Kind, OffsetUnit
 
-__all__ = ["FileRange", "RowScan", "Split", "cut", "fail_fast", "read_range", "row_kinds", "splits_of"]
-
 
 @cache  # an array that is made by an import would import pandas with it
 def row_kinds() -> pa.Array:

@@ -9,8 +9,6 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.bitmask import parse
 
-__all__ = ["MOST_DIGITS", "cast", "cast_each", "parsed"]
-
 MOST_DIGITS: Final = 38
 """Digits of Spark's decimals."""
 

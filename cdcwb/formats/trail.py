@@ -33,9 +33,6 @@ from cdcwb.formats.summaries import PARTS, is_first, parts_of
 from cdcwb.formats.transactions import AFTER, TransactionHeaders
 from cdcwb.model import Kind, Operation, Outcome, Problem
 
-__all__ = ["TrailFormat", "outcomes", "read_trail_changes", "read_trail_checked", "read_trail_transactions"]
-
-
 _OF_PARTS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "commit_position", "transaction_id"),
     *("last_in_transaction", "changed_at", "schema_name", "table_name", "headers", "problems"),

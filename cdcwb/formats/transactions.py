@@ -31,12 +31,6 @@ from cdcwb.formats.requests import with_problems
 from cdcwb.formats.summaries import counted_parts
 from cdcwb.model import Kind, Outcome
 
-__all__ = [
-    "AFTER", "BEFORE", "BEGIN", "CHANGE", "COMMIT", "KINDS", "NOTHING", "OTHER", "ROLLBACK", "UNDO", "Border",
-    "Crossing", "Ending", "OpenTransactions", "Run", "StreamFormat", "TransactionHeaders", "TransactionSpans",
-    "assign", "borders", "codes_of", "read_changes", "read_checked", "read_transactions", "run_starts",
-]  # fmt: skip
-
 Key = Any
 """The id of a transaction: a number or a text."""
 Table = Hashable

@@ -19,8 +19,6 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.formats.source import exists, file_system, forget, refused, url_of
 
-__all__ = ["delivered_to", "upload"]
-
 _PIECE: Final = 8 << 20
 _WITH_FOLDERS: Final = ("hdfs://", "viewfs://")  # where files are seen before they are complete, and folders are made
 

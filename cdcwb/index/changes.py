@@ -20,32 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
+from cdcwb.filters import as_flags
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, header_columns, names_of, stored_columns
-from cdcwb.index.images import Pairs, as_flags
+from cdcwb.index.images import Pairs
 from cdcwb.index.record_index import RecordIndex
 from cdcwb.index.store import Entry
 from cdcwb.model import CHANGES, Completeness, Kind, Operation, Outcome
 from cdcwb.times import TimeAxis, axis_of
 from cdcwb.words import count
-
-__all__ = [
-    "DESCRIBED",
-    "EVERY",
-    "INCOMPLETE",
-    "KEYS",
-    "MOST_CHANGES",
-    "READ",
-    "Changes",
-    "Some",
-    "TooManyChangesError",
-    "TransactionIndex",
-    "build_changes",
-    "changed_keys",
-    "check_number",
-    "described",
-    "open_changes",
-]
-
 
 MOST_CHANGES: Final = 20_000_000
 """The most changes of a capture that views show, and that are read in this process."""

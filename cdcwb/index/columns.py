@@ -15,26 +15,6 @@ from cdcwb.filters import compared
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros, time_of
 
-__all__ = [
-    "BETWEEN",
-    "NO_TIME",
-    "Bools",
-    "Codes",
-    "Column",
-    "Headers",
-    "Numbers",
-    "Texts",
-    "Times",
-    "header_columns",
-    "headers_of",
-    "names_of",
-    "of_columns",
-    "set_labels",
-    "stored_columns",
-    "table_labels",
-]
-
-
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from cdcwb.filters import as_flags
 
-__all__ = ["Pairs", "as_flags"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

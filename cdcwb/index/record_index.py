@@ -23,18 +23,6 @@ from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
 from cdcwb.stored import read_rows
 
-__all__ = [
-    "HEADERS",
-    "PROBLEM_ROWS",
-    "READ",
-    "RECORDS",
-    "RecordIndex",
-    "build_index",
-    "described_record",
-    "open_index",
-    "records_of",
-]
-
 _RECORDS: Final = "records"
 
 HEADERS: Final = ("csn", "record_id")

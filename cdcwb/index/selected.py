@@ -15,14 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.filtering import COMPARED
-from cdcwb.filters import SHORT, compared
+from cdcwb.filters import SHORT, as_flags, compared
 from cdcwb.index.changes import Changes
 from cdcwb.index.columns import NO_TIME, Bools, Codes, Column, Ints, Texts
-from cdcwb.index.images import as_flags
 from cdcwb.index.selection import Selection
 from cdcwb.times import micros
-
-__all__ = ["TIME", "Selected"]
 
 _KEPT: Final = 24  # fields and values whose masks are cached
 _LEAST, _MOST = np.iinfo(np.int64).min + 1, np.iinfo(np.int64).max

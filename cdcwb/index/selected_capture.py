@@ -21,8 +21,6 @@ from cdcwb.index.selected import Selected
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import PROBLEMS
 
-__all__ = ["HeaderRows", "SelectedCapture"]
-
 _LOCATION: Final = ("file_index", "offset")
 _TEXTS: Final = {
     "operation": "operation",

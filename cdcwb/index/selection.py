@@ -20,8 +20,6 @@ from cdcwb.formats.options import check_value, nearest
 from cdcwb.times import parse_time
 from cdcwb.words import plural
 
-__all__ = ["FIELDS", "NO_TABLE", "Selection"]
-
 NO_TABLE: Final = "(no table)"
 """The table name of changes without a table."""
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
     from cdcwb.capture import Capture
 
-__all__ = ["IndexedCapture", "open_source", "source_of"]
-
 
 @dataclass(eq=False)
 class IndexedCapture:

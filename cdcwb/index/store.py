@@ -38,8 +38,6 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError
 from cdcwb.writing import user_cache
 
-__all__ = ["MOST_BYTES", "Entry", "Store"]
-
 MOST_BYTES: Final = 10_000_000_000
 
 _LAYOUT: Final = 7  # increased when the files of the same capture get other contents

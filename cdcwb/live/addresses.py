@@ -19,20 +19,6 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.moments import moment
 from cdcwb.formats.options import nearest
 
-__all__ = [
-    "JDBC_CONFIG",
-    "KAFKA_CONFIG",
-    "Address",
-    "Point",
-    "SqlTableName",
-    "Topics",
-    "as_point",
-    "hidden",
-    "jdbc_settings",
-    "kafka_settings",
-    "parse_point",
-]
-
 KAFKA_CONFIG: Final = "CDCWB_KAFKA_CONFIG"
 """The environment variable that names the file with the configuration of Kafka's client (librdkafka)."""
 

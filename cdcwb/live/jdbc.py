@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["JdbcTable", "failure", "find_id", "id_ranges"]
 
 _FETCHED: Final = "10000"  # rows that a driver fetches at a time
 _PARTITION: Final = 50_000  # rows of a Spark partition

@@ -24,7 +24,6 @@ from cdcwb.words import count
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
-__all__ = ["MESSAGES", "Client", "Range", "as_batch", "connected"]
 
 MESSAGES: Final = pa.schema(
     [

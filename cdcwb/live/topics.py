@@ -29,8 +29,6 @@ from cdcwb.live.kafka import MESSAGES, Client, Range, as_batch, connected
 from cdcwb.words import count
 from cdcwb.writing import locked, naming, try_lock, user_cache, written
 
-__all__ = ["Progress", "Recorded", "cached", "record"]
-
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
 _UNUSED: Final = 30 * 86_400  # seconds after which topics are removed from the cache
 

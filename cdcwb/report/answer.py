@@ -22,24 +22,6 @@ if TYPE_CHECKING:
 
     from cdcwb.analysis.summary_text import Health
 
-__all__ = [
-    "FIRST_ROWS",
-    "Answer",
-    "Block",
-    "Cards",
-    "Document",
-    "Figure",
-    "Headline",
-    "Links",
-    "Note",
-    "PanelState",
-    "Table",
-    "Verdict",
-    "Widget",
-    "first_of",
-    "headings",
-    "records",
-]
 
 FIRST_ROWS: Final = 12
 """Number of rows of a live table that are shown first."""

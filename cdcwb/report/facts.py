@@ -10,19 +10,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = [
-    "KINDS",
-    "MIME",
-    "declared_facts",
-    "flat",
-    "headline",
-    "monitored",
-    "read_facts",
-    "record",
-    "stored",
-]
-
-
 MIME: Final = "application/vnd.cdcwb.facts+json"
 KINDS: Final = {
     "number": "a number",

@@ -33,21 +33,6 @@ from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
 from cdcwb.words import moment, plural, size, visible
 from cdcwb.writing import write_text
 
-__all__ = [
-    "CODE",
-    "SIZE_LIMIT",
-    "IndexEntry",
-    "PageInfo",
-    "Siblings",
-    "page",
-    "policy",
-    "render",
-    "title_of",
-    "write_index",
-    "write_scripts",
-]
-
-
 SIZE_LIMIT = 8_000_000
 """The largest size of a report in bytes; plotly.js is the greater part of it."""
 

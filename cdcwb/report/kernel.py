@@ -18,8 +18,6 @@ from traitlets import default
 
 from cdcwb.writing import remove, scratch
 
-__all__ = ["ENGINE", "Kernel", "OwnKernelManager"]
-
 ENGINE: Final = "cdcwb"
 """The name of the papermill engine that runs a notebook in a :class:`Kernel` (its argument ``kernel``)."""
 

@@ -30,22 +30,6 @@ if TYPE_CHECKING:
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.capture import Capture
 
-__all__ = [
-    "PREPARED",
-    "THEMES",
-    "OpenedCapture",
-    "Parameters",
-    "asked_of",
-    "check_parameters",
-    "check_target",
-    "limited",
-    "location_of",
-    "look_at",
-    "open_page",
-    "open_target",
-    "options_of",
-]
-
 
 T = TypeVar("T")
 

@@ -27,12 +27,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.analysis.bookmarks import BOOKMARKS
-from cdcwb.analysis.images import IMAGES, Pairs, as_flags, labels, maps_of
+from cdcwb.analysis.images import IMAGES, labels, maps_of
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
 from cdcwb.errors import OptionError
+from cdcwb.filters import as_flags
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
+from cdcwb.index.images import Pairs
 from cdcwb.model import TABLES, Problem
 from cdcwb.opening import SAVED
 from cdcwb.report.opening import PREPARED
@@ -40,17 +42,6 @@ from cdcwb.spark.session import on_cluster
 from cdcwb.stored import read_rows
 from cdcwb.words import visible
 from cdcwb.writing import remove
-
-__all__ = [
-    "REDACTED",
-    "RedactedColumn",
-    "Redaction",
-    "check_known",
-    "check_names",
-    "redact",
-    "save_captures",
-    "targets",
-]
 
 REDACTED: Final = "[redacted]"
 

@@ -32,21 +32,6 @@ if TYPE_CHECKING:
 
     from cdcwb.report.kernel import Kernel
 
-__all__ = [
-    "Given",
-    "Report",
-    "ReportRequest",
-    "check_page",
-    "execute",
-    "keep",
-    "make_report",
-    "notebook_path",
-    "notebooks",
-    "parameters_of",
-    "run_report",
-    "version",
-]
-
 
 _PAGES: Final = (".html", ".htm")
 _SOURCE: Final = ("path", "format", "options")

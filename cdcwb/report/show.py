@@ -25,38 +25,6 @@ if TYPE_CHECKING:
     from cdcwb.analysis.contents import Readers
     from cdcwb.report.opening import Parameters
 
-__all__ = [
-    "FIGURE_MIME",
-    "HEADLINE",
-    "MOST_BYTES",
-    "MOST_FIELDS",
-    "NOTHING",
-    "STYLE",
-    "ByteRun",
-    "Lead",
-    "asset",
-    "block_html",
-    "cards_html",
-    "chart",
-    "dissection",
-    "heading",
-    "headline",
-    "look",
-    "note",
-    "nothing",
-    "numbers_html",
-    "outside_of",
-    "parts",
-    "put",
-    "put_blocks",
-    "read_by",
-    "record_html",
-    "style",
-    "style_once",
-    "table_html",
-    "widget",
-]
-
 
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"

@@ -43,7 +43,6 @@ from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, pa
 if TYPE_CHECKING:
     from cdcwb.report.kernel import Kernel
 
-__all__ = ["ALONE", "LESSON", "Suite", "check_wanted", "entry_of", "members", "run_suite", "siblings_of"]
 
 LESSON: Final = "start_here"
 """The notebook about the captures that come with cdcwb."""

@@ -14,8 +14,6 @@ from cdcwb.formats.options import check_value, nearest
 from cdcwb.report.facts import KINDS
 from cdcwb.words import visible
 
-__all__ = ["Judgement", "Threshold", "check_facts", "judge", "parse_thresholds"]
-
 Literal: TypeAlias = "int | float | str | bool | None"
 
 _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from cdcwb.words import count, joined, plural, visible
 
-__all__ = ["document_html", "rows_html", "side_by_side", "xml_html"]
-
 _TAG: Final = re.compile(r"(<[^<>]*>)")
 _NAME: Final = re.compile(r"</?([\w-]+)")
 _ATTRIBUTE: Final = re.compile(r"([\w-]+)=(&quot;.*?&quot;)", re.DOTALL)

@@ -17,8 +17,6 @@ from pathlib import Path
 from socket import socket
 from typing import Final
 
-__all__ = ["INTERPRETER", "main", "use_interpreter"]
-
 INTERPRETER: Final = Path(__file__).with_name("python.sh")
 """A script that runs Python with its arguments, with this module instead of ``pyspark.daemon``."""
 _PYTHON: Final = "CDCWB_PYTHON"

@@ -27,20 +27,6 @@ from cdcwb.model import Outcome
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "SENT",
-    "add_ends",
-    "collected_ends",
-    "conform",
-    "counted",
-    "first_positions",
-    "groups_of",
-    "in_order",
-    "merged_transactions",
-    "problems_of",
-    "received",
-    "send",
-]
 
 Batches = Iterator[pa.RecordBatch]
 

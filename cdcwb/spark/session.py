@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["STOPPED", "driver_memory", "get_spark", "running_session", "running_tasks", "usable"]
 
 STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
 

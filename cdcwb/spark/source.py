@@ -41,20 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "READER_OPTIONS",
-    "Reader",
-    "RowsOf",
-    "pack",
-    "packed_schema",
-    "read_rows",
-    "register",
-    "runner",
-    "schema_of",
-    "source_name",
-    "unpack",
-    "written_ends",
-]
 
 READER_OPTIONS = (
     "path",

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from cdcwb.views.pages.page import Page
     from cdcwb.views.widget import PageWidget
 
-__all__ = [
-    "Bench",
-    "making",
-]
-
 
 _REMEMBERED: Final = 3  # selections: one, the same without its times, and the one before
 

@@ -16,7 +16,6 @@ from cdcwb.words import count, plural, rounded, size, tally, to_the_second
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
 
-__all__ = ["card"]
 
 _NAMED: Final = 4
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from cdcwb.index.changes import Changes
     from cdcwb.views.pages.page import Page
 
-__all__ = ["Panel", "View", "is_live", "links_of", "records_of"]
-
 
 _ALIGNED: Final = {"l": 80, "r": 24}
 """Margins in pixels with room for the ticks of all charts over time."""

@@ -33,8 +33,6 @@ from cdcwb.views.bench import Bench
 from cdcwb.views.view import Panel, View
 from cdcwb.words import moment, shown_as, time_on_axis
 
-__all__ = ["PageWidget", "page"]
-
 _ASSETS: Final = resources.files("cdcwb.views")
 _SCRIPTS: Final = (resources.files("cdcwb.explore").joinpath("dom.js"), _ASSETS.joinpath("page.js"))
 _VALUES: Final = 300  # of a field, in its menu

@@ -18,8 +18,6 @@ from cdcwb.formats.containers.registry import without_login
 from cdcwb.report import notebooks
 from cdcwb.writing import write_text
 
-__all__ = ["WORKBENCH", "last_part", "make_workbook"]
-
 WORKBENCH: Final = "workbench.ipynb"
 """The notebook to begin with."""
 

@@ -21,8 +21,6 @@ from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quote
 from cdcwb.xds.rows import Bools, Ints, flags, mapped_rows, put
 from cdcwb.xds.settings import Settings
 
-__all__ = ["LEFT_OUT", "NO_KEY", "Rendered", "events_of_changes"]
-
 LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
 """Changes that have no event: their row, from 0, and the reason."""
 

@@ -22,8 +22,6 @@ from cdcwb.xds.document import Verb
 from cdcwb.xds.rows import OWN, Bools, Decision, Ints, State, codes, flags, mapped, numbers, put, sentence
 from cdcwb.xds.settings import LOG, Settings
 
-__all__ = ["OVER_FIELD", "OVER_ROW", "between_rows", "own_decisions"]
-
 _DONE: Final = {
     "S": "processed before",
     "W": "processed before, with a warning",

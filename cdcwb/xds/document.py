@@ -22,27 +22,6 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.xds.rows import Bools, Ints, flags
 
-__all__ = [
-    "ATTRIBUTE",
-    "DOCUMENT",
-    "EVENT",
-    "TYPES",
-    "Attributes",
-    "Events",
-    "Verb",
-    "as_attribute",
-    "as_content",
-    "association",
-    "attributes_of",
-    "document_batches",
-    "documents",
-    "empty",
-    "offsets_of",
-    "quoted",
-    "require_lawful",
-    "texts_of",
-]
-
 
 class Verb(StrEnum):
     """The operation of an event on its object; the name of its element (§5.3 to §5.5)."""

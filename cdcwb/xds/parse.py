@@ -19,8 +19,6 @@ from lxml import etree
 from cdcwb.errors import MalformedRecordError
 from cdcwb.xds.document import ATTRIBUTE, EVENT, TYPES, Verb
 
-__all__ = ["Parsed", "parse_documents", "roots", "validate"]
-
 _ROWS = 50_000  # events a batch
 _BLOCK = 1 << 16  # bytes that are fed to the parser at a time
 _VERBS: Final = frozenset(Verb)

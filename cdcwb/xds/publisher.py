@@ -28,8 +28,6 @@ from cdcwb.xds.rows import (
 from cdcwb.xds.settings import Settings, split_table
 from cdcwb.xds.snapshot import Snapshot
 
-__all__ = ["number_events", "to_decisions", "to_event_table", "with_cycles"]
-
 
 def with_cycles(rows: pa.Table, settings: Settings, first: int = 0) -> pa.Table:
     """Adds the columns of :data:`cdcwb.xds.rows.CYCLE` to rows in processing order; ``first`` rows are polled before

@@ -25,30 +25,6 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.idm_event_log.layout import LOG
 
-__all__ = [
-    "CURRENT",
-    "CYCLE",
-    "DECISIONS",
-    "NUMBERS",
-    "OWN",
-    "ROWS",
-    "STATE",
-    "Bools",
-    "Decision",
-    "Ints",
-    "State",
-    "Texts",
-    "coded",
-    "codes",
-    "flags",
-    "mapped",
-    "mapped_rows",
-    "numbers",
-    "put",
-    "sentence",
-    "single_array",
-]
-
 
 class Decision(StrEnum):
     """The decision on a row."""

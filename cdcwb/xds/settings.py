@@ -17,8 +17,6 @@ from cdcwb.formats.moments import moment
 from cdcwb.words import visible
 from cdcwb.xds.document import TYPES, Verb
 
-__all__ = ["SETTINGS", "Settings", "split_table"]
-
 CYCLE: Final = "cycle"
 LOG: Final = "log"
 

@@ -27,8 +27,6 @@ from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, flags, numbers, single_array
 from cdcwb.xds.settings import split_table
 
-__all__ = ["Snapshot", "TableNow", "effective", "read_table", "with_snapshot"]
-
 _HIDDEN: Final = ("_", ".")
 
 

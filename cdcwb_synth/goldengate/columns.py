@@ -9,8 +9,6 @@ from typing import Any, Final, Literal, NamedTuple
 from cdcwb_synth.catalogue import TableVersion
 from cdcwb_synth.values import PHRASES, Column, Memo, Type, text_of
 
-__all__ = ["TYPES", "Cell", "Described", "Layout", "Order", "sql_type"]
-
 _CHAR, _VARCHAR, _INT4, _INT8, _DATETIME = 0, 64, 132, 134, 192
 
 TYPES: Final = {

@@ -19,8 +19,6 @@ from cdcwb_synth.truth import Transaction, Version, column_rows
 from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["GoldenGateEncoder"]
-
 
 class GoldenGateEncoder(Encoder[Layout]):
     """Writes a workload's history. ``records``: records, messages or elements in the files."""

@@ -19,8 +19,6 @@ from cdcwb_synth.model import Operation
 from cdcwb_synth.truth import Location, Transaction, Version, column_rows, differing
 from cdcwb_synth.values import EPOCH, Type
 
-__all__ = ["Exports"]
-
 _OP_TYPES: Final = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "TRUNCATE": "T"}
 _TOKENS: Final = {"LOGCSN": "L", "TRANID": "6", "ORAROWID": "R"}
 _LATE: Final = timedelta(seconds=3, microseconds=415_000)  # between an operation and its message

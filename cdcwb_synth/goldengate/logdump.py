@@ -17,8 +17,6 @@ from cdcwb_synth.goldengate.trail import Record, Token, header_bytes, token_byte
 from cdcwb_synth.truth import NOWHERE, Location, Version, column_rows
 from cdcwb_synth.values import EPOCH
 
-__all__ = ["Output", "Prints", "record_headers"]
-
 _RULE: Final = "_" * 67
 _LINE: Final = 20  # bytes in a line of hex
 _BLANKS: Final = re.compile("[ \t]+")

@@ -8,8 +8,6 @@ from zoneinfo import ZoneInfo
 
 from cdcwb_synth.options import Options, Rules, listed, option, same, unlisted
 
-__all__ = ["SWITCHES", "GoldenGateOptions"]
-
 SWITCHES: Final = (
     "ghdr", "detail", "data", "ggstoken", "tokendetail", "headertoken", "headerdetail", "fileheader", "metadata",
     "usertoken",

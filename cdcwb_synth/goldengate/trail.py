@@ -16,11 +16,6 @@ from cdcwb_synth.truth import NOWHERE, Location
 from cdcwb_synth.values import Column, microseconds
 from cdcwb_synth.workload import Change
 
-__all__ = [
-    "ABEND", "RESTART", "BodyPart", "Image", "Record", "Step", "Token", "Trail", "change_step",
-    "header_bytes", "restart", "row_token", "statement_record", "token", "token_bytes", "user_bytes",
-]  # fmt: skip
-
 _JULIAN_EPOCH: Final = 210_866_760_000_000_000  # 1970-01-01 in microseconds of the Julian calendar
 _FRAGMENT: Final = 2000
 _INSERT, _DELETE, _FIELDCOMP, _TRUNCATE, _PKUPDATE, _LOB, _UNIFIED, _UNIFIED_PK, _SEGMENT = (

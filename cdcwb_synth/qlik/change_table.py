@@ -21,8 +21,6 @@ from cdcwb_synth.truth import Location, Transaction, Version, column_rows, natur
 from cdcwb_synth.values import EPOCH, Column, Type, microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["ChangeTableEncoder", "ChangeTableOptions"]
-
 _HEADERS: Final = {
     "change_seq": ("STRING", 35), "change_oper": ("STRING", 1), "change_mask": ("BYTES", 128),
     "stream_position": ("STRING", 128), "operation": ("STRING", 12), "transaction_id": ("STRING", 32),

@@ -18,10 +18,6 @@ from cdcwb_synth.truth import column_rows
 from cdcwb_synth.values import EPOCH, PHRASES, Column, Memo, Type, text_of, unscaled
 from cdcwb_synth.workload import Row
 
-__all__ = [
-    "SERVER", "TASK", "ChangeSequence", "Described", "Image", "Layout", "QlikOptions", "log_position", "transaction_id",
-]  # fmt: skip
-
 TASK: Final = "shop-load"
 """Name of the task; a hyphen makes a namespace that Avro does not allow."""
 

@@ -25,8 +25,6 @@ from cdcwb_synth.truth import Location, Transaction, Version, column_rows
 from cdcwb_synth.values import microseconds
 from cdcwb_synth.workload import Change, Committed, Schema
 
-__all__ = ["KafkaEncoder", "KafkaOptions"]
-
 _PARTS: Final = ("timestamp", "partition", "offset", "key")  # what precedes values in the console consumer's lines
 _MESSAGE: Final = "com.attunity.queue.msg"
 _SPACE: Final = f"{_MESSAGE}.{qlik.TASK}"

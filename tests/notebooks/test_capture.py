@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.frames import NO_TABLE
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
+from cdcwb.index.selection import NO_TABLE
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.facts import headline
 from cdcwb.report.kernel import Kernel

@@ -41,9 +41,6 @@ from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, Spans, kernel, read_o
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["AvroValues", "Decoder", "Trouble", "WalkedValues", "number_at", "record_ends"]
-
-
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
 _LONGEST: Final = 10  # bytes of a number

@@ -31,9 +31,7 @@ from cdcwb.formats.containers.avro import Decoder, number_at, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns, malformed_rows
 from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
-from cdcwb.formats.files import Source
-
-__all__ = ["MAGIC", "AvroFile", "read_avro", "topic_columns"]
+from cdcwb.formats.source import Source
 
 MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16

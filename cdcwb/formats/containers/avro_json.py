@@ -17,8 +17,6 @@ import pyarrow as pa
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.json_values import decode_json
 
-__all__ = ["AVRO_JSON", "decoded", "is_avro_json"]
-
 AVRO_JSON: Final = "avro-json"
 """The encoding of such values."""
 

@@ -34,11 +34,6 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.words import plural, unique_names
 
-__all__ = [
-    "FIXED", "JUMP", "NESTED", "NUMBER", "RUN", "SPANNED", "TOP", "UNION", "WORD", "Node", "Schema", "leaves",
-    "parse_schema", "restricted",
-]  # fmt: skip
-
 SPANNED: Final = ("string", "bytes", "fixed")
 """Kinds whose values are spans of the bytes."""
 

@@ -13,8 +13,6 @@ from cdcwb.formats.dissector import Field
 from cdcwb.formats.kernels import interpreted
 from cdcwb.model import Problem
 
-__all__ = ["anatomy"]
-
 
 def anatomy(schema: Schema, value: bytes, start: int = 0) -> Field:
     """The fields of one value with their bytes. Accepts any bytes; never raises. The first ``start`` bytes are not part

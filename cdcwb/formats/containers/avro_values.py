@@ -30,9 +30,6 @@ from cdcwb.formats.kernels import Bools, Bytes, Ints, Spans
 from cdcwb.model import Problem
 from cdcwb.words import plural
 
-__all__ = ["bitmap", "finding_of", "float_text", "leaf_array", "nested_text", "to_text"]
-
-
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 _DAY: Final = 86_400

@@ -41,13 +41,8 @@ from cdcwb.formats.containers.messages import (
     text_of,
     time_text,
 )
-from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import Bytes, Ints
-
-__all__ = [
-    "BOM", "NAMED", "NO_HEADERS", "NULL", "PLAIN", "Layout", "escaped", "header_pairs", "is_comment", "is_document",
-    "is_note", "newlines", "parse", "properties", "read_lines", "remark", "unescaped",
-]  # fmt: skip
+from cdcwb.formats.source import Source
 
 # --- notes ------------------------------------------------------------------------------------------------------------
 

@@ -23,31 +23,6 @@ from cdcwb.formats.kernels import Bytes, Ints, Spans, compiled_for, kernel
 from cdcwb.formats.source import Source
 from cdcwb.words import plural
 
-__all__ = [
-    "CHUNK",
-    "DEFAULT",
-    "DIALECT_OPTIONS",
-    "FILLER",
-    "LONGEST",
-    "MALFORMED",
-    "RECORD",
-    "TOKENS",
-    "TRUNCATED",
-    "Bytes",
-    "DelimitedRecords",
-    "Dialect",
-    "as_bytes",
-    "charset_of",
-    "find_dialect",
-    "first_record",
-    "likely_start",
-    "line_end",
-    "only_record",
-    "records",
-    "tokens_of",
-]
-
-
 RECORD: Final = 0
 FILLER: Final = 1
 MALFORMED: Final = 2

@@ -20,12 +20,10 @@ from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_r
 from cdcwb.formats.containers.kafka_rows import ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
-from cdcwb.formats.files import Source, compression_of, open_source
+from cdcwb.formats.files import compression_of, open_source
 from cdcwb.formats.json_values import is_cut_off
-from cdcwb.formats.source import open_file
+from cdcwb.formats.source import Source, open_file
 from cdcwb.words import plural
-
-__all__ = ["detect_layout", "probe"]
 
 _HEAD: Final = 1 << 16
 _SAMPLE: Final = 1 << 20  # bytes of text that are looked at in each place

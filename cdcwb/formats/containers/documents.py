@@ -33,11 +33,8 @@ from cdcwb.formats.containers.messages import (
     damage,
     shown,
 )
-from cdcwb.formats.files import Source
 from cdcwb.formats.kernels import Bytes, Int, Ints, interpreted, kernel, read_only
-
-__all__ = ["documents_in", "margin_of", "read_documents"]
-
+from cdcwb.formats.source import Source
 
 _DEPTH: Final = 1000  # objects and arrays inside each other; deeper ones end the document
 _WINDOW: Final = 1 << 16

@@ -28,11 +28,6 @@ from cdcwb.formats.containers.messages import (
     time_text,
 )
 
-__all__ = [
-    "BINARY", "DECODERS", "NOT_PRINTED_BY_PYTHON", "PRINTED", "PYTHON_RECORD", "TIME_TYPES", "begins_message",
-    "headers_of", "is_binary", "is_record", "printed_record", "scalar", "unwrap",
-]  # fmt: skip
-
 # --- encodings --------------------------------------------------------------------------------------------------------
 
 BINARY: Final = b"atMSG"

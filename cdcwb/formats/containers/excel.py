@@ -28,8 +28,6 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import inflate_limit, open_file
 from cdcwb.words import joined
 
-__all__ = ["Values", "Workbook", "open_workbook"]
-
 Values = list[str | None]
 
 _FIRST_ROWS: Final = 4096  # of a sheet in which a value is looked for

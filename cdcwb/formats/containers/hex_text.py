@@ -22,9 +22,6 @@ import numpy as np
 from cdcwb.formats.kernels import Bytes, Ints, kernel
 from cdcwb.formats.source import HeldBytes, Source
 
-__all__ = ["SHAPES", "TextSource", "read_text"]
-
-
 SHAPES: Final = ("hex", "xxd", "hexdump")
 """The shapes of a text."""
 

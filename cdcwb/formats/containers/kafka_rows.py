@@ -32,15 +32,8 @@ from cdcwb.formats.containers.messages import (
 )
 from cdcwb.formats.containers.parquet import first_line, group_starts, open_parquet, row_groups
 from cdcwb.formats.containers.rows import plain
-from cdcwb.formats.files import Source
-from cdcwb.formats.source import open_file
+from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit
-
-__all__ = [
-    "OF_TABLES", "PARTITION", "ParquetRows", "Where", "from_arrow", "kafka_columns", "malformed_rows",
-    "messages_of", "topic_partitions",
-]  # fmt: skip
-
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 

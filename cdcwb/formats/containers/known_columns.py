@@ -8,8 +8,6 @@ from typing import Final
 
 from cdcwb.words import joined
 
-__all__ = ["agreement", "columns_named", "shown_columns"]
-
 _SEPARATORS: Final = re.compile(r"[\s\-.]+")
 _SHOWN: Final = 10  # columns that a sentence names
 

@@ -25,13 +25,9 @@ from cdcwb.formats.containers.messages import (
     damage,
 )
 from cdcwb.formats.dissector import detected_row, file_row
-from cdcwb.formats.files import Source, open_source
+from cdcwb.formats.files import open_source
+from cdcwb.formats.source import Source
 from cdcwb.model import OffsetUnit
-
-__all__ = [
-    "KINDS", "OPTIONS", "SPLIT_SIZE", "Container", "Options", "Part", "chunks", "container_rows", "file_rows",
-    "grouped", "locate", "parts", "read",
-]  # fmt: skip
 
 # --- options ----------------------------------------------------------------------------------------------------------
 

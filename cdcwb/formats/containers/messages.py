@@ -18,13 +18,6 @@ from cdcwb.formats.kernels import Bytes, Ints
 from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names, visible
 
-__all__ = [
-    "BATCH", "BYTES", "FACTS", "FILLER", "HEADER", "LONGEST", "MALFORMED", "MESSAGE", "NOTE", "NOT_MESSAGES", "PIECE",
-    "TRUNCATED", "Chunk", "Messages", "ParsedSegment", "Segment", "batched", "batches_of", "damage", "fact_columns",
-    "header_facts", "is_utf8", "joined", "key_texts", "shown", "text_of", "time_text",
-]  # fmt: skip
-
-
 MESSAGE: Final = 0
 """A message; one without a value is a tombstone."""
 FILLER: Final = 1

@@ -10,8 +10,6 @@ import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 
-__all__ = ["first_line", "group_starts", "open_parquet", "row_groups"]
-
 
 def first_line(error: Exception) -> str:
     """The first line of an error of Arrow's."""

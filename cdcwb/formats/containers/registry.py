@@ -12,8 +12,6 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.source import fetched
 
-__all__ = ["LOGIN", "read_registry", "without_login"]
-
 LOGIN: Final = "SCHEMA_REGISTRY_BASIC_AUTH_USER_INFO"
 """The environment variable with the user and password of a registry (``user:password``), as Confluent's tools have
 it."""

@@ -19,41 +19,6 @@ from cdcwb.formats.kernels import Bytes, Ints, Spans, kernel
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unique_names, unused_name
 
-__all__ = [
-    "BROKEN",
-    "CSV",
-    "EXCEL",
-    "FILE_END",
-    "JSON",
-    "PARQUET",
-    "SQL",
-    "Cell",
-    "ColumnRows",
-    "DelimitedRows",
-    "FileProbe",
-    "RowSegments",
-    "Rows",
-    "TableName",
-    "UnparsedSegment",
-    "are_names",
-    "as_strings",
-    "clean",
-    "cut_fields",
-    "cut_json",
-    "first_texts",
-    "gap_events",
-    "is_binary",
-    "json_column",
-    "named",
-    "numbered",
-    "plain",
-    "rows_of_batch",
-    "stem_of",
-    "text_rows",
-    "texts_of",
-    "woven",
-]
-
 CSV: Final = "csv"
 JSON: Final = "json"
 PARQUET: Final = "parquet"

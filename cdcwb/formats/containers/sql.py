@@ -26,20 +26,6 @@ from cdcwb.formats.kernels import Bytes, Ints, interpreted
 from cdcwb.formats.source import HeldBytes, Source
 from cdcwb.model import OffsetUnit, Problem
 
-__all__ = [
-    "BOM",
-    "DumpTable",
-    "SqlSegments",
-    "cut_sql",
-    "inserted_from_select",
-    "is_table",
-    "looks_like_dump",
-    "outline",
-    "segments",
-    "sql_parts",
-]
-
-
 BOM: Final = b"\xef\xbb\xbf"
 """UTF-8's byte order mark."""
 

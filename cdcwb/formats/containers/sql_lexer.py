@@ -7,8 +7,6 @@ from typing import Any
 
 from cdcwb.formats.kernels import kernel
 
-__all__ = ["FULL", "LAST", "STOPPED", "read_row", "read_rows"]
-
 FULL, LAST, STOPPED = 0, 1, 2
 """Why rows end: there is no room for more; a semicolon follows the last one; the next one cannot be read, or neither a
 semicolon nor a comma and another row follow it."""

@@ -13,9 +13,6 @@ import pyarrow.compute as pc
 from cdcwb.formats.containers.rows import as_strings
 from cdcwb.formats.kernels import Ints
 
-__all__ = ["SqlColumn", "column", "value_of"]
-
-
 _NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
 _STRING: Final = r"'(?:[^']++|''|(?!))*+'"
 _ESCAPED: Final = r"'(?:[^'\\]++|''|\\[\s\S]|(?!))*+'"

@@ -35,25 +35,15 @@ from cdcwb.formats.containers.rows import (
 )
 from cdcwb.formats.containers.tables import csv_parts, json_parts, read_parts
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.files import Source, in_file, open_source
+from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import info_of, open_file
+from cdcwb.formats.source import Source, info_of, open_file
 from cdcwb.words import joined, plural, unique_names
 
 if TYPE_CHECKING:
     from cdcwb.formats.containers.sql import DumpTable
 
-__all__ = [
-    "GIVEN",
-    "conclusions",
-    "detected_rows",
-    "files_named",
-    "named_tables",
-    "or_dump",
-    "probe_dump",
-    "probe_file",
-]
 
 HEAD: Final = 1 << 20
 """Bytes of a file that are examined."""

@@ -42,14 +42,6 @@ from cdcwb.model import OffsetUnit, Problem
 if TYPE_CHECKING:
     from cdcwb.formats.containers.message_files import Container
 
-__all__ = [
-    "csv_parts",
-    "cut_record",
-    "find_part",
-    "json_parts",
-    "numbered_parts",
-    "read_parts",
-]
 
 _NEAR: Final = 8 << 20  # bytes before a row that are framed to find it
 

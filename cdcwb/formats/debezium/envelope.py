@@ -12,8 +12,6 @@ import pyarrow as pa
 from cdcwb.formats.debezium.layout import SOURCE
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, bodies_of, plain
 
-__all__ = ["FLATTENED", "envelopes_of", "is_flattened"]
-
 
 def envelopes_of(
     values: pa.BinaryArray, schemas: Schemas, remarks: dict[int, list[Remark]], bare: str | None = None

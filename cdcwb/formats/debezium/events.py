@@ -28,8 +28,6 @@ from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, 
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
 
-__all__ = ["FORMAT", "MessageContext", "events_of", "form_of", "is_document", "source_of", "table_of"]
-
 FORMAT: Final = "debezium"
 
 _IMAGES: Final = ("before", "after")

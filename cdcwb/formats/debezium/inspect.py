@@ -10,8 +10,6 @@ from cdcwb.formats.debezium.layout import ENVELOPE, OTHERS, SOURCE, TRANSACTION
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.messages.connect import message_tree
 
-__all__ = ["dissect"]
-
 _MEANINGS: Final[dict[str, Mapping[str, str]]] = {
     "": {**OTHERS, **TRANSACTION, **ENVELOPE},
     "source": SOURCE,

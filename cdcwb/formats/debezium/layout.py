@@ -10,23 +10,6 @@ import pyarrow as pa
 
 from cdcwb.model import Operation
 
-__all__ = [
-    "CELL",
-    "CONNECTORS",
-    "ENVELOPE",
-    "OPERATIONS",
-    "OTHERS",
-    "SOURCE",
-    "TIMES",
-    "TRANSACTION",
-    "UNAVAILABLE",
-    "Clock",
-    "arrow_of",
-    "connector_of",
-    "position_of",
-    "transaction_of",
-]
-
 # --- the envelope (§2) ------------------------------------------------------------------------------------------------
 
 OPERATIONS: Final = {

@@ -26,8 +26,6 @@ from cdcwb.formats.messages.connect import Body, Schemas, Type, bodies_of, frame
 from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.words import count, plural
 
-__all__ = ["Plan", "complete", "messages_found"]
-
 _MOST: Final = 10_000  # shapes of one part, and fields of one document
 
 

@@ -15,16 +15,6 @@ from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.messages.connect import Body, Type, plain
 from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
 
-__all__ = [
-    "Columns",
-    "Version",
-    "VersionsByColumns",
-    "described_tables",
-    "row_columns",
-    "row_type",
-    "typed_schema",
-]
-
 Columns = tuple[TableColumn, ...]
 """What a message says of the columns of its row: with their types where there is a schema, else the names alone; of
 a document, whose fields are its own, nothing."""

@@ -23,8 +23,6 @@ from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.messages.connect import Remark, Type, plain
 from cdcwb.model import Problem
 
-__all__ = ["absent_in", "document_of", "is_cells", "text_column", "text_of", "without_value"]
-
 _DAY: Final = 86_400
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"

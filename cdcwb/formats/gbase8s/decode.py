@@ -48,12 +48,6 @@ from cdcwb.formats.gbase8s.values import (
 from cdcwb.formats.kernels import interpreted, kernel
 from cdcwb.model import Kind, Problem
 
-__all__ = [
-    "DEFAULTS", "ROW_HEADER", "SCHEMA_RECORD", "Problems", "RecordHeaders", "Remark", "RowSpans", "SchemaArrays",
-    "columns_of", "counts_of", "event", "is_time", "lay_out", "names_of", "one_record", "positions", "problems_of",
-    "read_headers", "schema_of",
-]  # fmt: skip
-
 
 class Remark(NamedTuple):
     """A problem of a record, and the field that it is about (empty: the record)."""

@@ -25,12 +25,11 @@ from cdcwb.formats.gbase8s.decode import (
 from cdcwb.formats.gbase8s.layout import RECORD_TYPES, ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.plan import KIND_OF, StreamContext, StreamState, segments_of
 from cdcwb.formats.gbase8s.schema import NO_COUNTS, schema_text
-from cdcwb.formats.records import Bools, Ints, Plan, Segments, SplitReader, Stream
+from cdcwb.formats.kernels import Bools, Ints
+from cdcwb.formats.records import Plan, Segments, SplitReader, Stream
 from cdcwb.formats.requests import chosen_columns, images_of, no_table, request_schema, versions_of
 from cdcwb.formats.transactions import TransactionSpans, assign
 from cdcwb.model import Kind
-
-__all__ = ["RecordReader", "StreamRecords", "VersionsInForce", "read_table", "typed_schema"]
 
 _KINDS: Final = {0: Kind.CONTROL, **{number: kind.kind for number, kind in RECORD_TYPES.items()}}
 _TIMED: Final = (1, 2)

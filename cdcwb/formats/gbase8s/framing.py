@@ -37,11 +37,6 @@ from cdcwb.formats.kernels import kernel
 from cdcwb.formats.records import GAP_PIECE, WINDOW, Segments, Stream, UnparsedReason, cut_gaps
 from cdcwb.model import Problem
 
-__all__ = [
-    "KEY", "STRONG", "Edges", "Reads", "find_start", "header_at", "inferred_reads", "iter_segments", "record_end",
-    "repeats", "strong_starts",
-]  # fmt: skip
-
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

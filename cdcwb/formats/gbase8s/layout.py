@@ -14,13 +14,6 @@ from typing import Final, NamedTuple
 
 from cdcwb.model import Kind, Operation
 
-__all__ = [
-    "BEFORE_IMAGES", "COMMON_FIELDS", "COMMON_HEADER", "ENCODINGS", "ERROR_CODES", "FORMAT", "FRACTION",
-    "LVARCHAR_PREFIX", "MOST_PACKED", "QUALIFIERS", "RECORD_TYPES", "ROWS", "SCHEME", "SECOND", "SESSION_INVALID",
-    "SIZE_WORD", "ColumnKind", "ErrorCode", "HeaderField", "RecordType", "SchemaColumn", "StreamSettings",
-    "explain_error", "record_name",
-]  # fmt: skip
-
 FORMAT: Final = "gbase8s"
 
 COMMON_HEADER: Final = 16

@@ -32,15 +32,11 @@ from cdcwb.formats.gbase8s.schema import (
     schema_text,
     table_schema,
 )
-from cdcwb.formats.records import SPLIT_SIZE, Bytes, Framing, Ints, Plan, Scan, Segments, Stream, cut_gaps
+from cdcwb.formats.kernels import Bytes, Ints
+from cdcwb.formats.records import SPLIT_SIZE, Framing, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
 from cdcwb.formats.transactions import COMMIT, KINDS, Border, OpenTransactions, borders
 from cdcwb.words import plural
-
-__all__ = [
-    "INFERRED", "KIND_OF", "OPTIONS", "FirstPass", "Options", "StreamContext", "StreamState", "Version",
-    "capture_files", "detect", "finish", "labels_files", "scan", "segments_of",
-]  # fmt: skip
 
 Names = dict[int, tuple[str | None, str]]
 """Label -> schema (None: unknown) and table."""

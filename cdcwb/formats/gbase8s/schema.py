@@ -20,12 +20,6 @@ from cdcwb.formats.source import read_text
 from cdcwb.model import Problem
 from cdcwb.words import plural, unique_names, visible
 
-__all__ = [
-    "NO_COUNTS", "Counts", "SchemaTextError", "TableSchema", "parse_columns", "read_side_file", "schema_text",
-    "table_schema", "text_codec",
-]  # fmt: skip
-
-
 # --- types ------------------------------------------------------------------------------------------------------------
 
 _DEFAULT_FRACTION: Final = 3

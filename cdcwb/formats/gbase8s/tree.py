@@ -45,8 +45,6 @@ from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Plan, Segments, Stream
 from cdcwb.model import Problem
 
-__all__ = ["describe", "dissect", "lsn"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

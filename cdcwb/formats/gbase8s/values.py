@@ -31,11 +31,6 @@ from cdcwb.formats.kernels import kernel
 from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Problem
 
-__all__ = [
-    "BAD", "ColumnValue", "DecodedValues", "big_endian", "column_table", "decode_value", "decode_values",
-    "prefix_width", "value_of",
-]  # fmt: skip
-
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 

@@ -28,32 +28,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import requests
-from cdcwb.formats.arrays import (
-    Bools,
-    Bytes,
-    Ints,
-    as_array,
-    bytes_of,
-    content_of,
-    gather,
-    hex_digits,
-    integers,
-    text_array,
-)
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, text_array
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import Coding, How, Order
-from cdcwb.formats.kernels import kernel, read_only
+from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel, read_only
 from cdcwb.formats.requests import common_types, no_table, versions_of
 from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
-
-__all__ = [
-    "UNKNOWN_ORDER", "BodyLayout", "BodyValue", "ColumnSpans", "ColumnTexts", "Half", "TrailToken", "column_types",
-    "ddl_items", "decoded", "file_header", "fit", "forms_of", "header_groups", "iso_utc", "items_of", "julian_iso",
-    "not_columns", "odd_indicator", "statement", "texts", "typed_rows", "typed_texts", "user_pairs", "value_of", "walk",
-    "walk_tokens", "wanted_for",
-]  # fmt: skip
 
 _HISTORY: Final = 0x35
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

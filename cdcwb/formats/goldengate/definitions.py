@@ -22,19 +22,12 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import Ints
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, MISSING, Coding, How, coding_of, is_known, type_name
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.source import open_file
 from cdcwb.model import Problem
 from cdcwb.words import unique_names, unused_name
-
-__all__ = [
-    "GUARDIAN", "RECORD_VERSION", "ColumnDef", "Database", "Definition", "Lookup", "MetadataText", "Reference",
-    "TrailFile", "Version", "full_name", "last_part", "one_case", "parse_defgen", "parse_metadata", "read_definitions",
-    "split_name",
-]  # fmt: skip
-
 
 _DATE, _CLOCK = 10, 19  # characters of a date, and of one with its time
 _DT_YEAR, _DT_DAY, _DT_HOUR = 0, 2, 3

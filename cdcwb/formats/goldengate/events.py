@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import Bools, EventBatch, Ints, as_array, integers
+from cdcwb.formats.arrays import EventBatch, as_array, integers
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
@@ -35,13 +35,11 @@ from cdcwb.formats.goldengate.records import (
     token_texts,
 )
 from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import EARLIEST, LATEST, from_iso, parse_zone, to_utc
 from cdcwb.formats.records import Plan, Segments, SplitReader, Stream
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import plural, unique_names
-
-__all__ = ["Assigned", "LogdumpReader"]
-
 
 _KINDS: Final = list(map(str, Kind))
 _OPERATIONS: Final = list(map(str, Operation))

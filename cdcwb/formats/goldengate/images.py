@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays import Bools, Bytes, EventBatch, Ints, TextPool
+from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
 from cdcwb.formats.goldengate.records import TrailRecords
+from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.model import Problem
 from cdcwb.words import plural, unused_name
 
 if TYPE_CHECKING:
     from cdcwb.formats.goldengate.events import Assigned
 
-__all__ = ["Head", "Images", "Put", "RowImages", "heads_of", "read_images"]
 
 Definitions = Sequence[Definition | None]
 

@@ -10,18 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.arrays import Bools, Ints
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import Kind, Operation
-
-__all__ = [
-    "BINARY_SUBTYPE", "BY_INDEX", "CHARACTERS", "COMPRESSED", "DDL", "DDL_ITEMS", "DDL_STATEMENT", "FIELDS",
-    "FILE_HEADER_GROUPS", "FILE_HEADER_TOKENS", "FRAGMENT", "GHDR", "GHDR_FIXED", "GHDR_TIME", "GUESS", "GUESS_FIXED",
-    "HALVES", "HEADER", "HEADER_TOKENS", "IMAGE_LETTERS", "IO_TYPES", "JULIAN_EPOCH_US", "KEYED", "LISTED", "LOB",
-    "METADATA", "MISSING", "NOT_A_TIME", "RESTART_ABEND", "RESTART_OK", "SIGNATURE", "TOKENS", "TOKEN_MEANINGS",
-    "TYPES", "TYPE_NAMES", "UNIFIED", "VALUES", "Coding", "How", "IoType", "Order", "are_before_images", "coding_of",
-    "field_meaning", "io_type_of", "is_known", "is_raw_trail", "logdump_script", "shown", "token_name", "type_name",
-]  # fmt: skip
-
 
 Order = Literal["little", "big"]
 

@@ -20,12 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, content_of, gather
+from cdcwb.formats.arrays import as_array, content_of, gather
 from cdcwb.formats.goldengate.layout import FIELDS, MISSING
-from cdcwb.formats.kernels import kernel, read_only
-
-__all__ = ["LABEL", "LABELS", "SINKS", "Fields", "Lines", "Role", "matched", "numbers", "parse", "printed"]
-
+from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel, read_only
 
 Role = IntEnum(
     "Role",

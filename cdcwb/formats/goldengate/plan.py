@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import Bools, Ints, as_array
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.goldengate.contents import file_header, fit, forms_of, walk
 from cdcwb.formats.goldengate.definitions import (
@@ -38,15 +38,10 @@ from cdcwb.formats.goldengate.layout import FRAGMENT, KEYED, LISTED, LOB, METADA
 from cdcwb.formats.goldengate.lines import Role
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, RecordSettings, TrailRecords, text_of
 from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of, windows
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import from_iso, offset_name, parse_zone
 from cdcwb.formats.records import FileEntry, Plan, Scan, Stream
 from cdcwb.words import plural
-
-__all__ = [
-    "OPTIONS", "Bodies", "FirstPass", "Options", "TrailContext", "TrailState", "WindowBorder", "fingerprints", "finish",
-    "note_repeats", "position_text", "repeated_sections", "scan",
-]  # fmt: skip
-
 
 OPTIONS: Final[dict[str, str]] = {
     "time_zone": "zone of printed times: an IANA name or an offset such as +08:00 (auto: from header tokens)",

@@ -12,23 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Bytes, Ints, as_array, bytes_of, slices
+from cdcwb.formats.arrays import as_array, bytes_of, slices
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import TrailToken, user_pairs, walk_tokens
 from cdcwb.formats.goldengate.definitions import GUARDIAN, one_case
 from cdcwb.formats.goldengate.layout import MISSING, NOT_A_TIME, Order
 from cdcwb.formats.goldengate.lines import LABEL, LABELS, Fields, Lines, Role, numbers, printed
+from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.moments import IS_TIME, iso_times
 from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
-
-__all__ = [
-    "ALONE", "CLOSES", "FIELD", "FILE_HEADER", "LOGCSN", "MALFORMED", "NOT_COMPLETE", "NO_RECORD", "RECORD", "ROWID",
-    "TOKENS_TRUNCATED", "TRANID",
-    "Fault", "RecordSettings", "Tokens", "TrailRecords", "check_indicator", "decode", "decoded_texts",
-    "header_numbers", "header_values", "text_of", "token_texts",
-]  # fmt: skip
-
 
 RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block

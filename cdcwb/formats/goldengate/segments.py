@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import Bools, Ints, as_array
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.goldengate.layout import MISSING
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import (
@@ -33,15 +33,10 @@ from cdcwb.formats.goldengate.records import (
     decode,
     text_of,
 )
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import WINDOW, Segments, Stream, UnparsedReason, cut_gaps
 from cdcwb.model import Problem
 from cdcwb.words import plural
-
-__all__ = [
-    "HEAD", "OpenTransaction", "TextWindow", "TrailTransactions", "first_start", "is_logdump", "transactions_of",
-    "windows",
-]  # fmt: skip
-
 
 HEAD: Final = 1 << 16
 """Bytes of a file that are examined for detection."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Bytes, Ints, bytes_of, content_of, gather
+from cdcwb.formats.arrays import bytes_of, content_of, gather
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import TrailToken, file_header, user_pairs, walk_tokens
@@ -34,11 +34,9 @@ from cdcwb.formats.goldengate.records import (
     header_numbers,
 )
 from cdcwb.formats.goldengate.tree import PrintedBytes, Tree, header_token, token_area, user_area
+from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.records import Stream, UnparsedReason
 from cdcwb.model import Problem
-
-__all__ = ["dissect_frame", "read_frames", "valid_frames"]
-
 
 _F, _G, _Z = b"FGZ"
 _PARTS: Final = b"HDTU"

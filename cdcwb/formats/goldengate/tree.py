@@ -32,8 +32,6 @@ from cdcwb.formats.goldengate.records import (
 )
 from cdcwb.model import Problem
 
-__all__ = ["PrintedBytes", "Tree", "dissect", "header_token", "token_area", "user_area"]
-
 _GAP: Final = "white space, labels and text between hex digits"
 _UNPARSED: Final = "a line that cannot be parsed"
 _ASSUMED: Final = " (assumed: neither BeforeAfter nor an image line gives it)"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import Bools, Ints, as_array, text_array
+from cdcwb.formats.arrays import as_array, text_array
 from cdcwb.formats.goldengate.definitions import split_name
 from cdcwb.formats.goldengate_export.layout import (
     OPERATIONS,
@@ -24,12 +24,11 @@ from cdcwb.formats.goldengate_export.layout import (
 )  # fmt: skip
 from cdcwb.formats.inferred import inferred_version
 from cdcwb.formats.json_values import parse_json
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
-
-__all__ = ["Event", "ExportRecord", "RecordTimes", "decode", "event_of", "note", "record_of", "times_of"]
 
 Event = dict[str, Any]
 """A row of :data:`cdcwb.model.EVENTS`; a missing column is null. Further ``time`` (printed), ``keys`` (of the table),

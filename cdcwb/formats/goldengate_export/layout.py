@@ -6,10 +6,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = [
-    "OPERATIONS", "RESERVED", "TRANS_IND", "field_meaning", "is_template", "role_of", "token_meaning", "token_role",
-]  # fmt: skip
-
 OPERATIONS: Final = {
     **dict.fromkeys(("I", "INSERT"), "INSERT"),
     **dict.fromkeys(("U", "UPDATE", "PKUPDATE", "UPSERT"), "UPDATE"),

@@ -17,8 +17,6 @@ from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
 from cdcwb.model import Kind
 
-__all__ = ["FirstPass", "Version", "versions_from"]
-
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?\Z")
 _KINDS: Final = {bool: "boolean", int: "number", msgspec.Raw: "number"}
 

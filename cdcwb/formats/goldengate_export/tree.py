@@ -16,8 +16,6 @@ from cdcwb.formats.goldengate_export.layout import field_meaning, role_of, token
 from cdcwb.formats.messages.connect import message_tree
 from cdcwb.model import Problem
 
-__all__ = ["json_tree", "xml_tree"]
-
 
 def json_tree(record: bytes) -> Field:
     """The fields of a message. Every byte is in one leaf, whatever the bytes are. Never raises."""

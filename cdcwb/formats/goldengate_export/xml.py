@@ -17,12 +17,10 @@ from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from cdcwb.formats.containers.console import is_note
-from cdcwb.formats.files import Source
 from cdcwb.formats.goldengate_export.events import Event, ExportRecord, event_of, note
 from cdcwb.formats.goldengate_export.layout import OPERATIONS, token_role
+from cdcwb.formats.source import Source
 from cdcwb.model import Kind, Operation, Problem
-
-__all__ = ["XmlSpan", "event_of_piece", "evidence_of", "iter_pieces"]
 
 _LONGEST: Final = 64 << 20  # bytes of a record
 _TAGS: Final = 200_000  # of a record

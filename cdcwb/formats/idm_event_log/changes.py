@@ -28,21 +28,6 @@ from cdcwb.formats.kernels import kernel
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
-__all__ = [
-    "NEAR",
-    "OBJECT",
-    "READ",
-    "TYPES",
-    "first_rows",
-    "joined_rows",
-    "key_spellings",
-    "keys_of_rows",
-    "read_changes",
-    "read_checked",
-    "records_of",
-    "repeated_rows",
-]
-
 OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
 """The columns of the log that rows of one statement share, besides their operation."""
 

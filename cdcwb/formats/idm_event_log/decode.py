@@ -25,27 +25,6 @@ from cdcwb.formats.arrays import as_array, as_text, content_of, slices
 from cdcwb.formats.kernels import kernel
 from cdcwb.formats.moments import EARLIEST, HAS_T, HAS_ZONE, IS_TIME, LATEST, Zone, iso_times, parse_zone, to_utc
 
-__all__ = [
-    "BLANKS",
-    "FORMS",
-    "SPECIAL",
-    "Bools",
-    "Bytes",
-    "EventTimes",
-    "Ints",
-    "KeyColumn",
-    "TableKeyError",
-    "escape_value",
-    "numbers_of",
-    "parse",
-    "parse_column",
-    "parse_times",
-    "parts",
-    "same_objects",
-    "xml_unfit",
-    "zone_of",
-]  # fmt: skip
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]

@@ -31,11 +31,6 @@ from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT, NEEDED, OLDER_OR
 from cdcwb.formats.table_rows import Options
 from cdcwb.words import joined, plural, unique_names
 
-__all__ = [
-    "SORTED_BY", "Assignment", "LogOptions", "LogProbe", "as_columns", "assign", "detected_of", "find_null_text",
-    "probe", "recognise", "recognise_rows",
-]  # fmt: skip
-
 SORTED_BY: Final = ("byte", "ignore_case")
 """How names of columns are sorted where they give the positions."""
 

@@ -34,23 +34,6 @@ from cdcwb.formats.table_rows import RowBatch, TableFile
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
 
-__all__ = [
-    "PER_FIELD",
-    "UNFIT",
-    "VALUES",
-    "WRITTEN",
-    "LogFile",
-    "TypedLog",
-    "check",
-    "events_of_log",
-    "fatal",
-    "log_of",
-    "missing",
-    "one_of",
-    "split_name",
-    "split_names",
-]  # fmt: skip
-
 PER_FIELD: Final = numbers(per_field=True)
 WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
 """Columns of values, and the event types whose documents hold them."""

@@ -9,22 +9,6 @@ import pyarrow as pa
 
 from cdcwb.model import Operation, Problem
 
-__all__ = [
-    "COLUMNS",
-    "EVENT_TYPES",
-    "FORMAT",
-    "LOG",
-    "NEEDED",
-    "OLDER_ORDER",
-    "PUBLISHER_NEEDS",
-    "STATUSES",
-    "TITLES",
-    "VALUES_LIKE",
-    "EventType",
-    "RowProblem",
-    "numbers",
-]
-
 FORMAT: Final = "idm-event-log"
 
 COLUMNS: Final = (

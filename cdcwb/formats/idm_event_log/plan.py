@@ -25,8 +25,6 @@ from cdcwb.formats.idm_event_log.layout import EVENT_TYPES
 from cdcwb.formats.table_rows import Plan, TableFile, Version, batch_of, parts_of_range
 from cdcwb.formats.table_splits import FileRange, RowScan, Split
 
-__all__ = ["LogScan", "LoggedTables", "parts_together", "split_log"]
-
 SCANNED: Final = frozenset({"record_id", "event_type", "column_name", *OBJECT})
 """The columns that the first pass looks at."""
 

@@ -14,8 +14,6 @@ from cdcwb.formats.idm_event_log.layout import EVENT_TYPES, STATUSES, TITLES, Ev
 from cdcwb.formats.table_rows import cell_field, problem_of
 from cdcwb.words import moment, visible
 
-__all__ = ["dissect"]
-
 
 def dissect(
     record: bytes, cells: Sequence[Cell], names: Mapping[str, str], event: Mapping[str, Any], schema: str | None

@@ -26,9 +26,6 @@ from cdcwb.formats.json_text import field_tree
 from cdcwb.formats.json_values import CutOff, digits_of, has_minus_zero, parse_json
 from cdcwb.model import Problem
 
-__all__ = ["Body", "Broken", "Remark", "Schemas", "Type", "bodies_of", "framed_id", "message_tree", "plain"]
-
-
 # --- connect ----------------------------------------------------------------------------------------------------------
 
 Remark = tuple[Problem, str]

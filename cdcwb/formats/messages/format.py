@@ -40,10 +40,6 @@ from cdcwb.formats.requests import select, typed_rows
 from cdcwb.formats.source import Info, info_of
 from cdcwb.model import Kind, Problem
 
-__all__ = [
-    "ENOUGH", "MESSAGE_OPTIONS", "Batches", "MessageFormat", "MessagePlan", "Options", "Pass", "first_messages",
-]  # fmt: skip
-
 MESSAGE_OPTIONS: Final[dict[str, str]] = {
     **OPTIONS,
     "registry": "Confluent schema registry: a folder of <id>.avsc files, or its URL",

@@ -24,8 +24,6 @@ from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
 
-__all__ = ["control_events", "loaded_events", "operations", "partition_span", "row_events"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

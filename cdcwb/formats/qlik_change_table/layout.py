@@ -14,33 +14,6 @@ from cdcwb.formats.source import is_file
 from cdcwb.model import Kind, Operation
 from cdcwb.words import joined
 
-__all__ = [
-    "CONTROL",
-    "CONTROL_PREFIX",
-    "CONTROL_TABLES",
-    "DDL_HISTORY",
-    "DDL_TRUNCATE",
-    "EXCEPTIONS",
-    "HEADERS",
-    "LETTERS",
-    "LOAD",
-    "OPERATIONS",
-    "PREFIX",
-    "ROWS",
-    "SUFFIX",
-    "HeaderColumn",
-    "Meaning",
-    "Place",
-    "Prefix",
-    "control_table",
-    "find_prefix",
-    "from_path",
-    "header_columns",
-    "known_columns",
-    "side_file",
-    "without_suffix",
-]
-
 PREFIX: Final = "header__"
 """The prefix of header columns, unless a task sets another."""
 

@@ -24,8 +24,6 @@ from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import joined, plural, visible
 
-__all__ = ["SAMPLE", "Evidence", "MaskDecision", "MaskSettings", "changed_columns", "decide", "evidence_of", "key_of"]
-
 Bools = npt.NDArray[np.bool_]
 
 SAMPLE: Final = 1024

@@ -21,8 +21,6 @@ from cdcwb.formats.qlik_change_table.layout import find_prefix, side_file
 from cdcwb.formats.source import info_of, read_text
 from cdcwb.words import joined, unique_names
 
-__all__ = ["Probe", "SideFile", "of_table", "probe", "read_side_file"]
-
 # --- side files -------------------------------------------------------------------------------------------------------
 
 _LONGEST: Final = 16 << 20

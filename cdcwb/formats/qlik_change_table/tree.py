@@ -28,8 +28,6 @@ from cdcwb.formats.table_rows import TableFile, cell_field, problem_of
 from cdcwb.model import Problem
 from cdcwb.words import joined, moment, plural
 
-__all__ = ["field_of", "row_meaning"]
-
 _NAMED: Final = 6  # columns that the meaning of a mask names
 
 _ROWS: Final = {

@@ -19,8 +19,6 @@ from cdcwb.formats.qlik_change_table.probing import Probe
 from cdcwb.formats.table_rows import arrow_type
 from cdcwb.model import Problem
 
-__all__ = ["ChangeTableVersion", "ChangeTableVersions", "Ddl", "ddl_in_order", "ddl_of"]
-
 SIDE_FILE = "side file"
 INFERRED = "inferred"
 DDL = "DDL"

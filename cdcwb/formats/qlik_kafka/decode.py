@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats import json_spans as js
-from cdcwb.formats.arrays import Ints, as_array, content_of, gather
+from cdcwb.formats.arrays import as_array, content_of, gather
 from cdcwb.formats.columns import text_of
 from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.json_values import CutOff, as_text, comma_remark, parse_json
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, WireForm, json_form
 from cdcwb.formats.qlik_kafka.versions import (
     UNNAMED,
@@ -40,8 +41,6 @@ from cdcwb.formats.qlik_kafka.versions import (
     table_of,
 )
 from cdcwb.model import Kind, Problem
-
-__all__ = ["Bools", "DecodedMessages", "Flat", "MessageGroup", "by_registry_id", "decode", "forms_of", "scan_groups"]
 
 Bools = npt.NDArray[np.bool_]
 

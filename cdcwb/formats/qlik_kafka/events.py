@@ -9,18 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import EventBatch, Ints, as_array, columns_of
+from cdcwb.formats.arrays import EventBatch, as_array, columns_of
 from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import UNKNOWN_UNTIL, moments, sequence_times
 from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages, Flat, decode
 from cdcwb.formats.qlik_kafka.masks import ImageValues, MessageMasks
 from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
-
-__all__ = ["FORMAT", "before_of", "events_of", "fill"]
 
 FORMAT: Final = "qlik-kafka"
 

@@ -9,11 +9,6 @@ from typing import Any, Final
 from cdcwb.formats.moments import UNKNOWN_UNTIL, moment
 from cdcwb.words import visible
 
-__all__ = [
-    "COLUMN_FACTS", "ENVELOPE", "ENVELOPE_SCHEMA", "FRAME", "IMAGES", "LOBS", "MAGIC", "MASKS", "METADATA", "WireForm",
-    "header", "json_form", "row_meaning",
-]  # fmt: skip
-
 
 class WireForm(IntEnum):
     """The wire form of a message, as its first bytes show it (§1.2)."""

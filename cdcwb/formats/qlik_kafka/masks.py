@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import bitmask
-from cdcwb.formats.arrays import Ints, as_array
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.bitmask import MaskEvidence
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages
 from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, WireForm
 from cdcwb.model import Operation, Problem
-
-__all__ = ["ImageValues", "MessageMasks", "evidence_of"]
 
 Report = Callable[[int, Problem, str], None]
 """Takes a problem: the number of a data message (an index in ``DecodedMessages.rows``), code, sentence."""

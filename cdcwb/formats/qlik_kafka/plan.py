@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.formats.arrays import Ints
 from cdcwb.formats.bitmask import MaskEvidence
 from cdcwb.formats.containers import detect, message_files
 from cdcwb.formats.containers.avro_json import AVRO_JSON
@@ -25,6 +24,7 @@ from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.files import list_files
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.messages.format import Batches, MessagePlan, Options, Pass
 from cdcwb.formats.qlik_kafka.decode import by_registry_id, decode, forms_of, scan_groups
 from cdcwb.formats.qlik_kafka.layout import MAGIC, WireForm
@@ -44,9 +44,6 @@ from cdcwb.formats.qlik_kafka.versions import (
 )
 from cdcwb.model import Problem
 from cdcwb.words import unused_name
-
-__all__ = ["Plan", "complete"]
-
 
 # --- first pass -------------------------------------------------------------------------------------------------------
 

@@ -28,8 +28,6 @@ from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
 from cdcwb.model import Kind, Problem
 from cdcwb.words import joined, visible
 
-__all__ = ["dissect"]
-
 _INDEX: Final = "union index"
 _WORDS: Final = {"changeMask": ("changed", "not changed"), "columnMask": ("captured", "not captured")}
 _PLURALS: Final = {"changeMask": "columns that changed", "columnMask": "columns that were captured"}

@@ -14,12 +14,6 @@ from cdcwb.formats.containers.avro import Decoder
 from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.json_values import as_text
 
-__all__ = [
-    "NAMED_BY", "OPTION", "TOPIC", "UNNAMED", "MessageSettings", "MessageTable", "Version", "VersionLookup",
-    "from_avro", "from_metadata", "from_names", "table_of",
-]  # fmt: skip
-
-
 # --- names ------------------------------------------------------------------------------------------------------------
 
 MESSAGE: Final = "message"

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
     from cdcwb.report.opening import OpenedCapture, Parameters
 
-__all__ = [
-    "CapturePage",
-    "Explore",
-]
-
 
 _FACTS = (
     *("events", "events_by_kind", "events_by_record_type", "first_time", "last_time", "first_position"),

@@ -23,7 +23,6 @@ from cdcwb.words import count, plural, tally
 if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
 
-__all__ = ["ContinuityPage"]
 
 _DRAWN: Final = 2_000  # breaks
 _CHAIN: Final = 40  # changes of a row

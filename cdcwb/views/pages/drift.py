@@ -20,7 +20,6 @@ from cdcwb.words import count, joined, plural, tally, to_the_second, visible
 if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
 
-__all__ = ["Drift"]
 
 _STEPS: Final = 12
 """Maximum number of steps that are shown column by column."""

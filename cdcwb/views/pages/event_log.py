@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
     from cdcwb.xds import Settings
 
-__all__ = ["EventLog"]
 
 _LANES: Final = 40  # objects whose rows are shown
 _ROWS: Final = 60  # rows of an object

@@ -20,8 +20,6 @@ from cdcwb.times import TimeAxis, micros
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.words import count, joined, plural, tally, time_on_axis
 
-__all__ = ["Masks"]
-
 _TABLES, _PAIRED = 8, 6  # maximum number of tables in charts
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.views.bench import Bench
 
-__all__ = ["Facts", "Page", "panel", "tone_for"]
-
 
 _COMMON: Final = (
     *("format", "bytes", "rows", "healthy", "changes", "changes_by_operation", "transactions", "open_transactions"),

@@ -49,11 +49,6 @@ if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
     from cdcwb.views.bench import Bench
 
-__all__ = [
-    "History",
-    "Replay",
-]
-
 
 _COUNTED: Final = ("missing", "extra", "different", "late", "same")
 _SHOWN_CHANGES: Final = 200

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cdcwb.report.opening import OpenedCapture
     from cdcwb.times import TimeAxis
 
-__all__ = ["Transactions"]
 
 _BARS: Final = {True: 400, False: ask.DRAWN_AT_MOST}
 """The most transactions that are drawn as bars on a live page, and in a report."""
