@@ -338,8 +338,8 @@ def _source(
         source.problem = "; ".join(filter(None, (problem, source.problem))) or None
         return source
 
-    head = content.read(0, min(size, _HEAD))
-    controls = 0 if given else int(np.count_nonzero(_CONTROL[head]))
+    head = content.read(0, 0 if given else min(size, _HEAD))
+    controls = int(np.count_nonzero(_CONTROL[head]))
     doubt = (
         f"{controls:,} of the first {head.size:,} bytes are control characters, which no text has" if controls else ""
     )
