@@ -89,6 +89,7 @@ def _take() -> _Worker:
             worker = _waiting.pop()
             if worker.runs:
                 return worker
+            worker.end()  # it had waited too long; its pipes are open
     return _Worker()
 
 

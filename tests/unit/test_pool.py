@@ -50,6 +50,16 @@ def test_a_process_that_ends_is_a_sentence_and_the_next_call_has_others() -> Non
     assert pool.run(len, ["a", "bb"]) == [1, 2]
 
 
+def test_a_process_that_ended_while_it_waited_leaves_no_pipe_open() -> None:
+    pool.run(abs, [-1, -2])
+    ended = [*pool._waiting]
+    for worker in ended:
+        worker._process.kill()
+        worker._process.wait()
+    assert pool.run(abs, [-3, -4]) == [3, 4]
+    assert all(worker._process.stdin.closed and worker._process.stdout.closed for worker in ended)
+
+
 def test_a_script_needs_no_guard_and_leaves_no_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
