@@ -59,7 +59,7 @@ _LOG_ORDER: Final = pa.array(["mysql", "mariadb", "sqlserver", "db2"])
 _CHANGES: Final = pa.array(list(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))))
 _IN_ORDER: Final = pa.array([*_CHANGES.to_pylist(), str(Kind.BEGIN), str(Kind.COMMIT)])
 _APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
-_PAIRED: Final = pa.array([name for name in FORMATS if get_format(name).pairing is Pairing.POSITION], pa.string())
+_WITH_HALVES: Final = pa.array([*_APART.to_pylist(), str(Kind.BEFORE)])
 _UNREAD: Final = pa.array([Kind.FILLER, Kind.MALFORMED], pa.string())
 
 _CAPTURE_ORDER: Final = ("file_index", "offset")
@@ -166,8 +166,8 @@ def _of_positions(events: pa.RecordBatch) -> pa.RecordBatch:
     """The positions of the records of a format. Those of a before image may be of the change that follows, those of an
     UNDO are of what it undoes, and heartbeats have any."""
     name = events["format"][0].as_py() if events.num_rows else ""
-    is_half = pc.and_(pc.is_in(events["format"], _PAIRED), pc.equal(events["kind"], str(Kind.BEFORE)))
-    is_apart = pc.or_(is_half, pc.is_in(events["kind"], _APART))
+    has_halves = name in FORMATS and get_format(name).pairing is Pairing.POSITION
+    is_apart = pc.is_in(events["kind"], _WITH_HALVES if has_halves else _APART)
     rows = events.filter(pc.and_not(events["position"].is_valid(), is_apart))
     nothing = pa.nulls(rows.num_rows, pa.string())
     fields = {one: _header(rows, one) for one in ("kafka.partition", *STREAMS.get(name, ()), "__$seqval")}
