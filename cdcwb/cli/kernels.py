@@ -17,6 +17,7 @@ from cdcwb.formats.dissector import EVERYTHING, TableRequest
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import forget_unused
 from cdcwb.machine import cores
+from cdcwb.opening import open_small
 
 _OTHERWISE: Final = {"gbase8s": ({"split_size": "4096"}, {"buffer_size": "4096"})}
 """Options with which a small capture needs the kernels of large files and of read buffers."""
@@ -27,11 +28,13 @@ _CHANGES: Final = 400
 
 
 def _warm(name: str, folder: Path) -> None:
-    """Detects the format of a capture and reads its events and one table, and again with a few bytes of each file
-    missing."""
+    """Detects the format of a capture and reads its changes, its events and one table, and again with a few bytes of
+    each file missing."""
     made = synth.generate(name, changes=_CHANGES, seed=1, to=folder)
     paths = list_files(str(made / "capture"))
     choose(paths, "auto", {})
+    if (capture := open_small(str(made / "capture"), name)) is not None:
+        capture.table("changes")
     for options in ({}, *_OTHERWISE.get(name, ())):
         _read(name, paths, options)
     for path in map(Path, paths):
