@@ -161,7 +161,7 @@ def _pieces_of(batches: Batches) -> Batches:
     for batch in complete_keys(batches, ["piece"]):
         is_step = batch["kind"].is_null()
         rows = [{row["kind"]: row["number"]} for row in batch.filter(pc.invert(is_step)).to_pylist()]
-        pieces, times, numbers = (np.asarray(batch.filter(is_step)[name]) for name in ("piece", "at", "number"))
+        pieces, times, numbers = map(np.asarray, batch.filter(is_step).select(["piece", "at", "number"]).columns)
         firsts = np.flatnonzero(np.diff(times, prepend=NO_TIME))
         numbers = np.add.reduceat(numbers, firsts) if len(firsts) else numbers
         firsts, numbers = firsts[numbers != 0], numbers[numbers != 0]

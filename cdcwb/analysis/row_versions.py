@@ -34,10 +34,12 @@ changes of the table that were read together and have no key; the rest is null."
 
 OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
 INSERT, UPDATE, DELETE, REFRESH = range(4)
+OPERATION_NAMES: Final = pa.array(map(str, OPERATIONS))
+"""The operation of each number."""
+
 VALUE_BITS: Final = 0xFFFFFFFF
 
 _REVERTED: Final = pa.array([str(outcome) for outcome in (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)])
-_OPERATIONS: Final = pa.array(map(str, OPERATIONS))
 _Truncate = tuple[str, str, int, int]
 _Overview = tuple[list[_Truncate], dict[str, bool]]
 """The TRUNCATEs in order (table, position, file and offset), and whether a change of a row of each table has a key."""
@@ -74,7 +76,7 @@ def _log_position(batch: pa.RecordBatch) -> pa.Array:
 def _of_rows(batch: pa.RecordBatch) -> pa.Array:
     """Whether each change is one of a row."""
     is_counted = pc.and_(_counts(batch), batch["table_name"].is_valid())
-    return pc.and_(is_counted, pc.is_in(batch["operation"], _OPERATIONS))
+    return pc.and_(is_counted, pc.is_in(batch["operation"], OPERATION_NAMES))
 
 
 def _overview(batch: pa.RecordBatch) -> _Overview:
@@ -134,7 +136,7 @@ class _Versions:
         columns = {
             "table": table,
             "row_key": keys.texts(keys.former),
-            "operation": pc.index_in(rows["operation"], _OPERATIONS),
+            "operation": pc.index_in(rows["operation"], OPERATION_NAMES),
             "part": pa.repeat(0, rows.num_rows),
             "epoch": pa.array(self._epochs(rows, table)),
             "commit": _log_position(rows),

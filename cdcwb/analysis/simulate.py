@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.continuity import key_of
 from cdcwb.analysis.images import MAP
 from cdcwb.analysis.row_breaks import RECORD
-from cdcwb.analysis.row_versions import DELETE, OPERATIONS, UPDATE, VERSIONS, log_order, row_starts, row_versions
+from cdcwb.analysis.row_versions import DELETE, OPERATION_NAMES, UPDATE, VERSIONS, log_order, row_starts, row_versions
 from cdcwb.dataset import Batches, Rows, joined
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -51,7 +51,6 @@ last one that the target applies (null: none), ``right_`` that by the order of c
 _WRONG: Final = WRONG.append(pa.field("rule", pa.string()))
 KINDS: Final = ("other values", "missing", "left over")
 
-_OPERATIONS: Final = pa.array(map(str, OPERATIONS))
 _BATCH_US: Final = 60_000_000  # microseconds of changes that a target applies in one batch
 
 
@@ -202,7 +201,7 @@ def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch
     for which, numbers in zip(("", "right_"), records, strict=True):
         last = pa.array(numbers, pa.int64())
         columns |= {f"{which}{name}": rows[name].take(last) for name, _ in RECORD}
-        columns[f"{which}operation"] = _OPERATIONS.take(columns[f"{which}operation"])
+        columns[f"{which}operation"] = OPERATION_NAMES.take(columns[f"{which}operation"])
     columns["at"] = rows["at"].take(pa.array(records[0], pa.int64()))
     return pa.RecordBatch.from_pydict(columns, _WRONG)
 
