@@ -13,7 +13,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -315,13 +316,60 @@ def _hashes_of(texts: pa.Array) -> Any:
     return np.where(np.asarray(texts.is_valid()), hashes ^ (hashes >> _HALF), np.uint64(0))
 
 
-class SparkRows(Rows):
-    """The rows of a DataFrame with the columns of ``schema``, and perhaps others, which only :meth:`where`,
-    :meth:`drop` and :meth:`with_column_of` keep."""
+@dataclass(frozen=True)
+class Reading:
+    """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
+    batches. What only the function needs is not passed to Spark and back."""
 
-    def __init__(self, frame: DataFrame, schema: pa.Schema) -> None:
+    spark: SparkSession
+    through: Callable[[Callable[[Batches], Batches], pa.Schema], DataFrame]
+
+
+class SparkRows(Rows):
+    """Rows with the columns of ``schema`` in Spark: those of a DataFrame, which may have other columns, too (only
+    :meth:`where`, :meth:`drop` and :meth:`with_column_of` keep them), or those that its tasks read.
+
+    Functions that follow one another (``steps``) run together in one step of a task."""
+
+    def __init__(
+        self, source: DataFrame | Reading, schema: pa.Schema, steps: Sequence[Callable[[Batches], Batches]] = ()
+    ) -> None:
         self.schema = schema
-        self.frame = frame
+        self._source = source
+        self._steps = tuple(steps)
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        if isinstance(self._source, Reading) or self._steps:
+            schema = self.schema
+            return self._through(lambda batches: conform(batches, schema), schema)
+        return self._source
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the rows."""
+        return self._source.spark if isinstance(self._source, Reading) else self._source.sparkSession
+
+    def _through(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+        """The DataFrame of ``schema`` that the steps and then a function make of the batches of each task."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        steps = self._steps
+
+        def made(batches: Batches) -> Batches:
+            for step in steps:
+                batches = step(batches)
+            return function(batches)
+
+        if isinstance(self._source, Reading):
+            return self._source.through(made, schema)
+        return self._source.mapInArrow(made, from_arrow_schema(schema))
+
+    def step(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> SparkRows:
+        """The rows of ``schema`` that a function makes of the batches of each task."""
+        own = self.schema
+        return SparkRows(self._source, schema, [*self._steps, lambda batches: function(conform(batches, own))])
 
     def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
         """See :class:`Rows`. One job without a shuffle; each task merges the results of its batches."""
@@ -331,12 +379,12 @@ class SparkRows(Rows):
             if waiting := _merged(conform(batches, schema), partial, merge):
                 yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(merge(waiting))]})
 
-        results = self.frame.mapInArrow(answers, "answer binary").toArrow()["answer"].to_pylist()
+        results = self._through(answers, _ANSWER).toArrow()["answer"].to_pylist()
         return merge([pickle.loads(answer) for answer in results])
 
     def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
         """See :class:`Rows`."""
-        return self._mapped(self.frame, lambda batches: map(function, batches), schema)
+        return self.step(lambda batches: map(function, batches), schema)
 
     def by_key(
         self,
@@ -348,21 +396,11 @@ class SparkRows(Rows):
     ) -> Rows:
         """See :class:`Rows`. Spark distributes the rows by their key and sorts them in each partition."""
         parted = self.frame.repartitionByRange(*keys) if in_order else self.frame.repartition(*keys)
-        return self._mapped(parted.sortWithinPartitions(*keys, *order), function, schema)
+        return SparkRows(parted.sortWithinPartitions(*keys, *order), self.schema).step(function, schema)
 
     def sorted(self, order: Sequence[str]) -> Rows:
         """See :class:`Rows`."""
         return SparkRows(self.frame.orderBy(*order), self.schema)
-
-    def _mapped(self, frame: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> Rows:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        own = self.schema
-
-        def made(batches: Batches) -> Batches:
-            yield from conform(function(conform(batches, own)), schema)
-
-        return SparkRows(frame.mapInArrow(made, from_arrow_schema(schema)), schema)
 
     def batches(self) -> Batches:
         """See :class:`Rows`. They are collected by one job."""
@@ -377,10 +415,10 @@ class SparkRows(Rows):
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, schema) as stream:
                     stream.write_batch(batch)
-                yield pa.RecordBatch.from_pydict({"batch": [sink.getvalue().to_pybytes()]})
+                yield pa.RecordBatch.from_pydict({"answer": [sink.getvalue().to_pybytes()]})
 
-        for row in self.frame.mapInArrow(packed, "batch binary").toLocalIterator():
-            yield from pa.ipc.open_stream(row.batch)
+        for row in self._through(packed, _ANSWER).toLocalIterator():
+            yield from pa.ipc.open_stream(row.answer)
 
     def write(self, folder: Path) -> None:
         """See :class:`Rows`."""
@@ -389,8 +427,7 @@ class SparkRows(Rows):
     def stored(self, folder: Path) -> Rows:
         """See :class:`Rows`."""
         self.write(folder)
-        reader = self.frame.sparkSession.read.schema(self.frame.schema)
-        return SparkRows(reader.parquet(str(folder)), self.schema)
+        return SparkRows(self.spark.read.schema(self.frame.schema).parquet(str(folder)), self.schema)
 
     def to_frame(self, spark: SparkSession) -> DataFrame:
         """See :class:`Rows`. It belongs to its own session."""
@@ -398,11 +435,16 @@ class SparkRows(Rows):
 
     def select(self, columns: Sequence[str]) -> Rows:
         """See :class:`Rows`."""
-        return SparkRows(self.frame.select(*columns), pa.schema([self.schema.field(name) for name in columns]))
+        names, schema = list(columns), pa.schema([self.schema.field(name) for name in columns])
+        if self._is_frame:  # which Spark need not read completely
+            return SparkRows(self.frame.select(*names), schema)
+        return self.step(lambda batches: (batch.select(names) for batch in batches), schema)
 
     def drop(self, name: str) -> Rows:
         """See :class:`Rows`."""
-        return SparkRows(self.frame.drop(name), self.schema.remove(self.schema.get_field_index(name)))
+        if self._is_frame:
+            return SparkRows(self.frame.drop(name), self.schema.remove(self.schema.get_field_index(name)))
+        return self.select([column for column in self.schema.names if column != name])
 
     def where(self, predicate: Callable[[pa.RecordBatch], Any]) -> Rows:
         """See :class:`Rows`."""
@@ -413,16 +455,32 @@ class SparkRows(Rows):
                 for rows in conform([batch.select(schema.names)], schema):
                     yield batch.filter(_mask(predicate, rows))
 
-        return SparkRows(self.frame.mapInArrow(kept, self.frame.schema), schema)
+        if self._is_frame and len(self.frame.columns) > len(schema):
+            return SparkRows(self.frame.mapInArrow(kept, self.frame.schema), schema)
+        return self.step(kept, schema)
+
+    @property
+    def _is_frame(self) -> bool:
+        """Whether the rows are those of a DataFrame that is there."""
+        return not self._steps and not isinstance(self._source, Reading)
 
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
         """See :class:`Rows`."""
-        values = other.to_frame(self.frame.sparkSession).select(*keys, name)
+        values = other.to_frame(self.spark).select(*keys, name)
         return SparkRows(self.frame.join(values, [*keys], "left"), self.schema.append(other.schema.field(name)))
 
     def union(self, other: Rows) -> Rows:
         """See :class:`Rows`."""
-        return SparkRows(self.frame.unionByName(other.to_frame(self.frame.sparkSession)), self.schema)
+        if not isinstance(other, SparkRows):
+            return SparkRows(self.frame.unionByName(other.to_frame(self.spark)), self.schema)
+
+        def through(function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+            return self._through(function, schema).union(other._through(function, schema))
+
+        return SparkRows(Reading(self.spark, through), self.schema)
+
+
+_ANSWER: Final = pa.schema([("answer", pa.binary())])
 
 
 def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:

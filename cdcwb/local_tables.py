@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb import model
+from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
 from cdcwb.formats.dissector import CHANGES, Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
-from cdcwb.formats.groups import Groups
 from cdcwb.formats.halves import Halving
 from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.source import announced, info_of, is_file, known
@@ -40,8 +40,6 @@ AT_MOST: Final = 256_000_000
 
 _LIMIT: Final = "CDCWB_LOCAL_LIMIT"
 _PACKED: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +278,9 @@ class LocalTables:
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
-        yield from versions_from(self._format.table_versions(self._plan), self._first_positions()).to_batches()
-
-    def _first_positions(self) -> pa.Table:
-        """The columns table_version and position of the first change of each version that has any."""
-        columns = ["kind", "table_version", "position"]
-        rows = _table(self._rows(SplitPart(images=False, columns=columns)), pa.schema(map(model.EVENTS.field, columns)))
-        rows = rows.filter(pc.and_(pc.is_in(rows["kind"], pa.array(CHANGES)), pc.is_valid(rows["table_version"])))
-        groups = Groups(rows, by="table_version")
-        least = groups.least(groups.column("position")) if len(groups) else pa.array([], pa.string())
-        return pa.table({"table_version": groups.names, "position": least})
+        columns = FIRST_POSITIONS
+        rows = Rows(lambda: self._rows(SplitPart(images=False, columns=columns)), schema_of("events", columns))
+        yield from versions_from(self._format.table_versions(self._plan), first_positions(rows)).to_batches()
 
     def problems(self) -> Batches:
         """One row per problem."""
@@ -365,6 +356,20 @@ def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
 
 def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(batches), schema).combine_chunks()
+
+
+FIRST_POSITIONS: Final = ("kind", "table_version", "position")
+
+
+def first_positions(events: Rows) -> pa.Table:
+    """The columns table_version and position of the first change of each version that has any, from the columns
+    :data:`FIRST_POSITIONS` of events."""
+
+    def of_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = batch.filter(pc.and_(pc.is_in(batch["kind"], pa.array(CHANGES)), pc.is_valid(batch["table_version"])))
+        return rows.select(FIRST_POSITIONS[1:])
+
+    return events.totals({"position": "min"}, of_changes)
 
 
 def versions_from(versions: pa.Table, firsts: pa.Table) -> pa.Table:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
-from cdcwb.dataset import Rows, SparkRows, needs_images, schema_of
+from cdcwb.dataset import Batches, Reading, Rows, SparkRows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
@@ -18,7 +18,14 @@ from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, RowFormat, 
 from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import known
-from cdcwb.local_tables import LocalTables, ReadingPlan, tables_of
+from cdcwb.local_tables import (
+    FIRST_POSITIONS,
+    LocalTables,
+    ReadingPlan,
+    first_positions,
+    tables_of,
+    versions_from,
+)
 from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 
@@ -137,6 +144,30 @@ class Live(ReadingPlan, _InSession):
         all_options = {"plan": self.text, "listing": self.listing, **options}
         return self.spark.read.format(source_name(self.format.name)).options(**all_options).load()
 
+    def spark_rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """See :class:`_InSession`. What is made of events and changes is made where they are read."""
+        images = needs_images(table, columns)
+        if table == "events":
+            return self._reading(schema_of(table, columns), **self._options(images, columns=columns))
+        if table == "transactions":
+            return self._transactions().select(columns)
+        if table == "table_versions":
+            return Rows(lambda: iter(self._versions.select(columns).to_batches()), schema_of(table, columns))
+        if table != "changes" or not self._is_assembled_in_splits:
+            return super().spark_rows(table, columns)
+        rows = self._reading(schema_of(table, columns), **self._of_changes(images, columns))
+        crosses = self._something_crosses
+        return rows.union(self._changes_of_crossing(images).select(columns)) if crosses else rows
+
+    def _reading(self, schema: pa.Schema, **options: str) -> SparkRows:
+        """The rows that a data source with these options reads."""
+        from cdcwb.spark.source import through
+
+        def read(function: Callable[[Batches], Batches], made: pa.Schema) -> DataFrame:
+            return self._read(**options, **through(function, made))
+
+        return SparkRows(Reading(self.spark, read), schema)
+
     def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
         options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}
         return options if columns is None else {**options, "columns": ",".join(columns)}
@@ -151,18 +182,28 @@ class Live(ReadingPlan, _InSession):
     def changes(self, images: bool) -> DataFrame:
         """One row per logical change."""
         from cdcwb.spark import exchange
-        from cdcwb.spark.source import written_ends
+        from cdcwb.spark.source import unpack
 
         if self._is_sorted:
             return self._in_order(SplitPart("changes", keys=self.keys), images and self.with_images, OF_CHANGES)
-        if self._marks_ends and self._ends is not None:
-            return self._changes_of_splits(images, **written_ends(self._ends))
-        changes = self._changes_of_splits(images)
-        if self._marks_ends:
+        changes = unpack(self._read(packed="true", **self._of_changes(images)), rows=model.CHANGES)
+        if not self._is_assembled_in_splits:
             here = self._read(part="ends_here", images="false", mode=self.mode)
             few = self.facts.get("records", BROADCAST_AT_MOST + 1) <= BROADCAST_AT_MOST
             return exchange.add_ends(changes, here, few)
-        return changes.unionByName(self._changes_of_crossing(images)) if self._something_crosses else changes
+        return changes.unionByName(self._changes_of_crossing(images).frame) if self._something_crosses else changes
+
+    def _of_changes(self, images: bool, columns: Sequence[str] | None = None) -> dict[str, str]:
+        """The options of a source of the changes that are assembled within splits."""
+        from cdcwb.spark.source import written_ends
+
+        ends = written_ends(self._ends) if self._marks_ends and self._ends is not None else {}
+        return {"part": "changes", "keys": json.dumps(self.keys), **self._options(images, columns=columns), **ends}
+
+    @property
+    def _is_assembled_in_splits(self) -> bool:
+        """Whether changes that are assembled within splits lack nothing, apart from those that cross them."""
+        return not self._is_sorted and (not self._marks_ends or self._ends is not None)
 
     @property
     def _is_sorted(self) -> bool:
@@ -192,22 +233,13 @@ class Live(ReadingPlan, _InSession):
     def _splits(self) -> Sequence[int | None]:
         return range(len(self.plan.splits))
 
-    def _changes_of_splits(self, images: bool, **more: str) -> DataFrame:
-        """The changes that are assembled within splits."""
-        from cdcwb.spark.source import unpack
-
-        options = {**self._options(images), "keys": json.dumps(self.keys), **more}
-        return unpack(self._read(part="changes", packed="true", **options), rows=model.CHANGES)
-
-    def _changes_of_crossing(self, images: bool) -> DataFrame:
+    def _changes_of_crossing(self, images: bool) -> SparkRows:
         """The changes that are assembled from the rows of several splits."""
-        from cdcwb.spark.source import unpack
-
-        packed = self._read(part="elsewhere", packed="true", **self._options(images, columns=OF_CHANGES))
-        halves = SparkRows(unpack(packed, columns=OF_CHANGES), schema_of("events", OF_CHANGES))
+        options = self._options(images, columns=OF_CHANGES)
+        halves = self._reading(schema_of("events", OF_CHANGES), part="elsewhere", **options)
         join = partial(joined_halves, self.format, self.keys)
         keys, order = ("schema_name", "table_name", "position"), ("file_index", "offset")
-        return cast(SparkRows, halves.by_key(keys, order, join, model.CHANGES)).frame
+        return cast(SparkRows, halves.by_key(keys, order, join, model.CHANGES))
 
     def _in_order(self, part: SplitPart, images: bool, columns: Sequence[str], mode: str | None = None) -> DataFrame:
         """A part of all events, in the order of their positions."""
@@ -217,19 +249,24 @@ class Live(ReadingPlan, _InSession):
 
     def transactions(self) -> DataFrame:
         """One row per transaction."""
+        return self._transactions().frame
+
+    def _transactions(self) -> SparkRows:
         from cdcwb.spark.exchange import counted, groups_of, merged_transactions
 
         sent = self._sent("transactions", images=False)
         if self._something_crosses:
-            sent = sent.union(counted(self._changes_of_crossing(False), groups_of(self.facts)))
+            sent = sent.union(counted(self._changes_of_crossing(False).frame, groups_of(self.facts)))
         return merged_transactions(sent)
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        from cdcwb.spark.exchange import conform, first_positions
+        return self._frame(self._versions)
 
-        versions = self._frame(self.format.table_versions(self.plan)).drop("first_position")
-        return conform(versions.join(first_positions(self.events(False)), "table_version", "left"), "table_versions")
+    @cached_property
+    def _versions(self) -> pa.Table:
+        firsts = first_positions(self.spark_rows("events", FIRST_POSITIONS))
+        return versions_from(self.format.table_versions(self.plan), firsts)
 
     def problems(self) -> DataFrame:
         """One row per problem."""
@@ -242,7 +279,7 @@ class Live(ReadingPlan, _InSession):
             columns = [name for name in model.EVENTS.names if name not in _OF_IMAGES]
             problems = self._in_order(SplitPart("findings"), self.with_images, columns, "PERMISSIVE")
         else:
-            problems = problems_of(self._sent("findings", self.with_images), self.format.name)
+            problems = problems_of(self._sent("findings", self.with_images), self.format.name).frame
         return problems.unionByName(others)
 
     def _sent(self, part: str, images: bool) -> DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, Keys, of_table
+from cdcwb.analysis.images import IMAGES, MAP, TAKEN_BACK, Keys, are_lasting, of_table
 from cdcwb.analysis.keys import (
     FACTS,
     FIRST,
@@ -24,8 +24,8 @@ from cdcwb.analysis.keys import (
     Order,
     changes_of,
     find_table,
-    known_tables,
     orders,
+    tables_of,
     tenures,
 )
 from cdcwb.dataset import Rows, differ, numbered, total
@@ -46,7 +46,6 @@ CHANGED: Final = pa.struct(
 
 _HISTORY: Final = CHANGES.remove_metadata().append(pa.field("differences", pa.list_(CHANGED)))
 _MOST_MOVES: Final = 10_000  # most updates of keys of a table that are examined
-_TAKEN_BACK: Final = (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)
 _DELETES: Final = (Operation.DELETE, Operation.TRUNCATE)
 
 Key = Mapping[str, str | None]
@@ -70,7 +69,7 @@ def history(capture: Any, table: str | KnownTable, key: Key, keys: Keyed | None 
     """
     known = table
     if isinstance(known, str):
-        known = find_table(known_tables(changes_of(capture, FACTS)), known)
+        known = find_table(tables_of(capture), known)
         if wrong := check_key(known, key):
             raise OptionError("; ".join(wrong))
     narrow = changes_of(capture, FACTS, keys)
@@ -98,8 +97,7 @@ def check_key(known: KnownTable, key: Key) -> list[str]:
 def _moves(table: str, names: Sequence[str], batch: pa.RecordBatch) -> list[Move]:
     """The updates of a batch that change one of some columns, unless they were taken back."""
     rows = of_table(batch, table)
-    lasting = ~as_flags(pc.is_in(rows["outcome"], pa.array([str(outcome) for outcome in _TAKEN_BACK])))
-    rows = rows.filter(pa.array(lasting & as_flags(pc.equal(rows["operation"], str(Operation.UPDATE)))))
+    rows = rows.filter(pc.and_(are_lasting(rows), pc.equal(rows["operation"], str(Operation.UPDATE))))
     before, after = ([Pairs(rows[image]).of_column(name) for name in names] for image in IMAGES[1:])
     captured = np.logical_and.reduce([has for has, _ in (*before, *after)])
     moved = np.logical_or.reduce([differ(old, new) for (_, old), (_, new) in zip(before, after, strict=True)])
@@ -246,7 +244,7 @@ def _record(row: Mapping[str, Any], files: Mapping[int, str]) -> dict[str, Any]:
         "table": row["table_name"] if row["schema_name"] is None else f"{row['schema_name']}.{row['table_name']}",
         **{name: row[name] for name in _COPIED},
         "at": row["changed_at"] or row["committed_at"],
-        "taken_back": row["outcome"] in _TAKEN_BACK,
+        "taken_back": row["outcome"] in TAKEN_BACK,
         "differences": [one | {"told": difference_text(row["operation"], one)} for one in row["differences"] or ()],
         "image": None if row["operation"] in _DELETES else {**dict(row["before"] or ()), **dict(row["after"] or ())},
         "places": [

@@ -41,6 +41,16 @@ def are_committed(batch: pa.RecordBatch) -> pa.Array:
     return pc.fill_null(pc.equal(batch["outcome"], str(Outcome.COMMITTED)), True)
 
 
+TAKEN_BACK: Final = (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)
+"""The outcomes of changes that have no effect in the end."""
+_TAKEN_BACK: Final = pa.array(map(str, TAKEN_BACK), pa.string())
+
+
+def are_lasting(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change was not taken back. One without its commit was not: nobody else can have changed the row."""
+    return pc.invert(pc.is_in(batch["outcome"], _TAKEN_BACK))
+
+
 def times(batch: pa.RecordBatch) -> pa.Array:
     """The time of the commit of each change, else its own."""
     return pc.coalesce(batch["committed_at"], batch["changed_at"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, Ints, Keys, are_committed, labels, maps_of, times
-from cdcwb.dataset import Rows, grouped, joined, numbered
+from cdcwb.analysis.images import IMAGES, Ints, Keys, are_committed, are_lasting, labels, maps_of, times
+from cdcwb.dataset import Rows, answer_of, grouped, joined, numbered
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
 from cdcwb.formats.options import nearest
@@ -27,7 +27,7 @@ FACTS: Final = (
     *("schema_name", "table_name", "operation", "outcome", *IMAGES, "committed_at", "changed_at"),
     *("position", "commit_position", "file_index", "offset"),
 )
-"""The columns of changes that :func:`known_tables` and :func:`infer_keys` need, and what orders them."""
+"""The columns of changes that :func:`known_tables` needs, and what orders them."""
 
 _LEAST_ROWS: Final = 20  # fewest inserted rows from which a key is inferred
 
@@ -39,8 +39,11 @@ Keyed = Mapping[str, Sequence[str]]
 @dataclass(frozen=True, slots=True)
 class KnownTable:
     """A table, by ``schema.table``. ``changes`` are all its changes, ``keyed`` those with a key; ``keys`` are the key
-    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key. ``first`` and
-    ``last`` are the times between which its changes were committed (None: no time is known)."""
+    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key, ``truncates``
+    TRUNCATEs that were not taken back. ``first`` and
+    ``last`` are the times between which its changes were committed (None: no time is known). ``candidates`` are the
+    columns that may be its key if it has none: each has a value in as many inserted rows, and none of those that were
+    read together has the value of another."""
 
     table: str
     name: str
@@ -52,6 +55,7 @@ class KnownTable:
     columns: tuple[str, ...]
     first: dt.datetime | None
     last: dt.datetime | None
+    candidates: tuple[tuple[str, int], ...] = ()
 
 
 Facts = tuple[pa.Table, ...]
@@ -60,8 +64,10 @@ _TOTALS: Final[tuple[dict[str, str], ...]] = (
     {"name": "min", **dict.fromkeys(("changes", "keyed", "moves", "truncates"), "sum"), "first": "min", "last": "max"},
     {},
     {},
+    {"rows": "sum", "ordinal": "min", "repeated": "any"},
 )
-"""What is known of tables: the counts, the keys and the columns of each."""
+"""What is known of tables: the counts, the keys, the columns, and the columns of inserted rows without a key of
+each."""
 
 
 def _counted(facts: Sequence[Facts]) -> Facts:
@@ -73,7 +79,7 @@ def _facts(batch: pa.RecordBatch) -> Facts:
     table, committed, keys = labels(batch), are_committed(batch), Keys.of(batch)
     at = pc.if_else(committed, times(batch), None)
     counted = as_flags(committed)
-    truncates = as_flags(pc.equal(batch["operation"], str(Operation.TRUNCATE))) & counted
+    truncates = as_flags(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch)))
     columns = {"table": table, "name": batch["table_name"], "changes": np.ones(len(table), np.int64)}
     columns |= {"keyed": as_flags(batch["key"].is_valid()).astype(np.int64)}
     columns |= {"moves": (keys.moved & counted).astype(np.int64), "truncates": truncates.astype(np.int64)}
@@ -83,23 +89,46 @@ def _facts(batch: pa.RecordBatch) -> Facts:
         "column": pa.concat_arrays([image.names for image in pairs]),
     }
     of_keys = pa.table({"table": table, "key": keys.names}).filter(batch["key"].is_valid())
-    return _counted([(pa.table(columns | {"first": at, "last": at}), of_keys, pa.table(of_pairs))])
+    values = _uniqueness(_inserted_values(batch.filter(batch["key"].is_null())))
+    return _counted([(pa.table(columns | {"first": at, "last": at}), of_keys, pa.table(of_pairs), values)])
 
 
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
     """The tables of changes (rows with :data:`FACTS`) by ``schema.table`` (or ``table``), in name order; changes of no
     table are left out."""
     empty = _facts(joined([], changes.schema))
-    counts, *others = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
+    counts, *others, inserted = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
     keys_of, columns_of = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for values, table in zip((keys_of, columns_of), others, strict=True):
         for label, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
             values[label].append(value)
+    candidates = _candidates(inserted.to_pylist())
     known = {}
     for row in sorted(counts.to_pylist(), key=lambda row: row["table"]):
         of_table = tuple(sorted(tuple(text.split("\0")) if text else () for text in keys_of[row["table"]]))
-        known[row["table"]] = KnownTable(**row, keys=of_table, columns=tuple(sorted(columns_of[row["table"]])))
+        known[row["table"]] = KnownTable(
+            **row,
+            keys=of_table,
+            columns=tuple(sorted(columns_of[row["table"]])),
+            candidates=tuple(candidates[row["table"]]),
+        )
     return known
+
+
+def _candidates(columns: list[dict[str, Any]]) -> dict[str, list[tuple[str, int]]]:
+    """The candidates of each table, first column first."""
+    rows, found = defaultdict[str, int](int), defaultdict[str, list[tuple[str, int]]](list)
+    for column in columns:
+        rows[column["table"]] = max(rows[column["table"]], column["rows"])
+    for column in sorted(columns, key=itemgetter("ordinal", "column")):
+        if not column["repeated"] and column["rows"] == rows[column["table"]] >= _LEAST_ROWS:
+            found[column["table"]].append((column["column"], column["rows"]))
+    return found
+
+
+def tables_of(capture: Any) -> dict[str, KnownTable]:
+    """The :func:`known_tables` of a capture. One with ``answers`` is asked once."""
+    return answer_of(capture, "known_tables", lambda asked: known_tables(changes_of(asked, FACTS)))
 
 
 def find_table(known: Mapping[str, KnownTable], table: str) -> KnownTable:
@@ -194,39 +223,34 @@ _VALUES: Final = pa.schema(
 _NUMBERED: Final = _VALUES.append(pa.field("number", pa.int64()))
 
 
-def infer_keys(changes: Rows, tables: Sequence[str]) -> dict[str, InferredKey]:
-    """The inferred keys of ``tables``, by table: the first column that is unique in all inserted rows. A table without
-    such a column, or with fewer than 20 inserted rows, is not in the result. ``changes`` have :data:`FACTS`."""
-    if not tables:
+def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
+    """The inferred keys of ``tables``, of which no change has a key, by table: the first column that is unique in all
+    inserted rows. A table without such a column, or with fewer than 20 inserted rows, is not in the result."""
+    keyless = [table for name, table in tables_of(capture).items() if name in tables] if tables else []
+    names = [f"{table.table}\0{column}" for table in keyless for column, _ in table.candidates]
+    if not names:
         return {}
-    inserted = changes.select(["schema_name", "table_name", "operation", "outcome", "after"])
-    values = inserted.map(partial(_inserted_values, list(tables)), _VALUES)
-    totals = {"rows": "sum", "ordinal": "min", "repeated": "any"}
-    columns = values.totals(totals, _uniqueness).to_pylist()
-    rows = {table: max((row["rows"] for row in columns if row["table"] == table), default=0) for table in tables}
-    candidates = {
-        (row["table"], row["column"]): row
-        for row in sorted(columns, key=itemgetter("ordinal", "column"), reverse=True)
-        if not row["repeated"] and row["rows"] == rows[row["table"]] >= _LEAST_ROWS
-    }
-    names = pa.array(["\0".join(column) for column in candidates], pa.string())
-    narrow = values.where(
-        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), names)
+    candidates = pa.array(names, pa.string())
+    inserted = capture.rows("changes", ("schema_name", "table_name", "operation", "outcome", "after"))
+    values = inserted.map(_inserted_values, _VALUES).where(
+        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), candidates)
     )
     by = ["table", "column", "value"]
-    repeated = narrow.by_key(by, [], partial(numbered, keys=by, name="number"), _NUMBERED)
+    repeated = values.by_key(by, [], partial(numbered, keys=by, name="number"), _NUMBERED)
     repeated = repeated.where(lambda batch: pc.greater(batch["number"], 1)).select(["table", "column"])
-    for row in repeated.totals({}).to_pylist() if candidates else ():
-        del candidates[row["table"], row["column"]]
-    found = {table: InferredKey(table, column, row["rows"]) for (table, column), row in candidates.items()}
-    return {table: found[table] for table in tables if table in found}
+    wrong = {tuple(row.values()) for row in repeated.totals({}).to_pylist()}
+    found = {}
+    for table in keyless:
+        unique = [(column, rows) for column, rows in table.candidates if (table.table, column) not in wrong]
+        if unique:
+            found[table.table] = InferredKey(table.table, *unique[0])
+    return found
 
 
-def _inserted_values(tables: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
+def _inserted_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The values of inserted rows, one by one."""
     inserted = pc.is_in(batch["operation"], pa.array([str(Operation.INSERT), str(Operation.REFRESH)]))
-    wanted = pc.and_(pc.is_in(labels(batch), pa.array(tables)), pc.and_(inserted, are_committed(batch)))
-    rows = batch.filter(wanted)
+    rows = batch.filter(pc.and_(batch["table_name"].is_valid(), pc.and_(inserted, are_committed(batch))))
     pairs = Pairs(rows["after"])
     ordinals = np.arange(len(pairs.rows)) - np.repeat(np.cumsum(pairs.sizes) - pairs.sizes, pairs.sizes)
     columns = [labels(rows).take(pa.array(pairs.rows)), pairs.names, pairs.values, pa.array(ordinals)]

@@ -140,9 +140,9 @@ def own_keys(
         back = {rules.table(name): name for name in sides[0]}
         keyless = without_key(sides[1])
         names = [n for n in without_key(sides[0]) if rules.table(n) not in sides[1] or rules.table(n) in keyless]
-        found = infer_keys(changes_of(captures[0], FACTS), names)
+        found = infer_keys(captures[0], names)
         names = [n for n in keyless if n not in back or (back[n] in names and back[n] not in found)]
-        for own, of_side in zip(keys, (found, infer_keys(changes_of(captures[1], FACTS), names)), strict=True):
+        for own, of_side in zip(keys, (found, infer_keys(captures[1], names)), strict=True):
             own |= {table: (key.column,) for table, key in of_side.items()}
             inferred += of_side.values()
     source, target = map(_with_keys, sides, keys)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Bools, Ints, Keys, labels, ranks, times
-from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys
-from cdcwb.dataset import Rows, answer_of, differ, grouped, joined, text_hashes
+from cdcwb.analysis.images import Bools, Ints, Keys, are_lasting, labels, ranks, times
+from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys, tables_of, without_key
+from cdcwb.dataset import Rows, answer_of, differ, joined, text_hashes
 from cdcwb.filters import as_flags
 from cdcwb.index.images import Pairs
-from cdcwb.model import CHANGES, Operation, Outcome
+from cdcwb.model import CHANGES, Operation
 
 VERSIONS: Final = pa.schema(
     [
@@ -39,13 +39,11 @@ OPERATION_NAMES: Final = pa.array(map(str, OPERATIONS))
 
 VALUE_BITS: Final = 0xFFFFFFFF
 
-_REVERTED: Final = pa.array([str(outcome) for outcome in (Outcome.ROLLED_BACK, Outcome.UNDONE, Outcome.UNDO)])
 _Truncate = tuple[str, str, int, int]
-_Overview = tuple[list[_Truncate], dict[str, bool]]
-"""The TRUNCATEs in order (table, position, file and offset), and whether a change of a row of each table has a key."""
+"""Table, position, file and offset of a TRUNCATE."""
 
-_OF_OVERVIEW: Final = (
-    *("schema_name", "table_name", "operation", "outcome", "key", "commit_position", "position"),
+_OF_TRUNCATE: Final = (
+    *("schema_name", "table_name", "operation", "outcome", "commit_position", "position"),
     *("file_index", "offset"),
 )
 
@@ -57,16 +55,14 @@ def row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
 
 
 def _row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
-    truncates, tables = capture.rows("changes", _OF_OVERVIEW).fold(_overview, _merged)
-    inferred = infer_keys(changes_of(capture, FACTS), [table for table, is_keyed in tables.items() if not is_keyed])
+    known = tables_of(capture)
+    truncates = list[_Truncate]()
+    if any(table.truncates for table in known.values()):
+        truncates = capture.rows("changes", _OF_TRUNCATE).fold(_truncates, _in_order)
+    inferred = infer_keys(capture, without_key(known))
     keys = {table: (key.column,) for table, key in inferred.items()}
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
     return changes.map(_Versions(truncates, retyped_columns(capture)), VERSIONS), inferred
-
-
-def _counts(batch: pa.RecordBatch) -> pa.Array:
-    """Whether each change was not taken back. One without its commit counts: nobody else can have changed the row."""
-    return pc.invert(pc.is_in(batch["outcome"], _REVERTED))
 
 
 def _log_position(batch: pa.RecordBatch) -> pa.Array:
@@ -75,24 +71,18 @@ def _log_position(batch: pa.RecordBatch) -> pa.Array:
 
 def _of_rows(batch: pa.RecordBatch) -> pa.Array:
     """Whether each change is one of a row."""
-    is_counted = pc.and_(_counts(batch), batch["table_name"].is_valid())
+    is_counted = pc.and_(are_lasting(batch), batch["table_name"].is_valid())
     return pc.and_(is_counted, pc.is_in(batch["operation"], OPERATION_NAMES))
 
 
-def _overview(batch: pa.RecordBatch) -> _Overview:
-    rows = batch.filter(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), _counts(batch)))
+def _truncates(batch: pa.RecordBatch) -> list[_Truncate]:
+    rows = batch.filter(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch)))
     columns = (labels(rows), pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
-    truncates = list(zip(*(column.to_pylist() for column in columns), strict=True))
-    rows = batch.filter(_of_rows(batch))
-    keyed = grouped([pa.table({"table": labels(rows), "keyed": rows["key"].is_valid()})], {"keyed": "any"})
-    return truncates, dict(zip(*(column.to_pylist() for column in keyed.columns), strict=True))
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
-def _merged(parts: Sequence[_Overview]) -> _Overview:
-    tables: dict[str, bool] = {}
-    for table, is_keyed in (item for _, of_part in parts for item in of_part.items()):
-        tables[table] = is_keyed or tables.get(table, False)
-    return sorted(truncate for truncates, _ in parts for truncate in truncates), dict(sorted(tables.items()))
+def _in_order(parts: Sequence[list[_Truncate]]) -> list[_Truncate]:
+    return sorted(truncate for truncates in parts for truncate in truncates)
 
 
 def retyped_columns(capture: Any) -> dict[tuple[str, str], dict[str, str]]:

@@ -21,14 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import dated_rows
-from cdcwb.analysis.images import Keys
+from cdcwb.analysis.images import Keys, are_lasting
 from cdcwb.dataset import Rows, differ, joined, numbered
 from cdcwb.filters import as_flags
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
 from cdcwb.index.images import Pairs
 from cdcwb.index.selection import NO_TABLE
-from cdcwb.model import CHANGES, Operation, Outcome
+from cdcwb.model import CHANGES, Operation
 from cdcwb.words import plural
 
 _EXTENT: Final = {
@@ -320,7 +320,6 @@ def rename_evidence(
 # --- evidence in rows -------------------------------------------------------------------------------------------------
 
 _SHARE: Final = 0.9  # minimum share of rows with equal values in a renamed column
-_UNDONE: Final = (str(Outcome.ROLLED_BACK), str(Outcome.UNDONE), str(Outcome.UNDO))
 
 
 class Renaming(NamedTuple):
@@ -371,8 +370,7 @@ def retained_values(capture: Any, possible: Sequence[Renaming]) -> dict[Renaming
 def _seen_values(sides: Sequence[pa.Table], changes: pa.RecordBatch) -> pa.RecordBatch:
     """The value of each old column after each change, and that of each new one before it, as far as they are known;
     ``sides`` are the old and the new columns."""
-    is_undone = pc.is_in(changes["outcome"], pa.array(_UNDONE))
-    changes = changes.filter(pc.and_(changes["key"].is_valid(), pc.invert(is_undone)))
+    changes = changes.filter(pc.and_(changes["key"].is_valid(), are_lasting(changes)))
     labels, wanted = table_labels(changes), pa.concat_tables(sides)["column"]
     images = []
     for pairs in map(Pairs, (changes["before"], changes["after"])):

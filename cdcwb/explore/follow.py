@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import of_table
-from cdcwb.analysis.keys import FACTS, infer_keys, with_keys
+from cdcwb.analysis.keys import infer_keys, with_keys
 from cdcwb.dataset import joined, schema_of
 from cdcwb.explore.search import LOCATION
 from cdcwb.filters import compared
@@ -77,7 +77,7 @@ class FollowedRows:
         changes = capture.rows("changes", _READ).map(partial(of_table, table=table), schema_of("changes", _READ))
         keyed, sentence = changes.map(_keyed, _KEYED).table(), ""
         if not keyed.num_rows:
-            inferred = infer_keys(capture.rows("changes", FACTS), [table]).get(table)
+            inferred = infer_keys(capture, [table]).get(table)
             if inferred is not None:
                 keyed = with_keys(changes, {table: [inferred.column]}).map(_keyed, _KEYED).table()
                 sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."

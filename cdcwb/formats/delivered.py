@@ -50,7 +50,7 @@ def read_delivered(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterat
     is in no transaction, and has no outcome. ``read`` reads the events of the split. Halves of updates at a position
     that other splits have too are left to :func:`read_elsewhere`."""
     pairs = HalvesJoiner(halved)
-    for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))):
+    for rows in read(replace(wanted, kinds=frozenset(CHANGES), columns=wanted.of_changes)):
         yield from pairs.add(rows)
     yield from pairs.end()
 
@@ -179,7 +179,8 @@ def ends_elsewhere(rows: pa.Table) -> Iterator[tuple[int, _Written]]:
 def with_ends(read: Read, wanted: Wanted, of_others: Sequence[pa.RecordBatch], halved: Halved) -> Batches:
     """The changes of a split with the facts from the ends of their transactions: those of the split, and those
     ``of_others`` (batches of :data:`ENDS`)."""
-    events = [*read(replace(wanted, columns=frozenset(OF_CHANGES)))]
+    columns = frozenset(OF_CHANGES) if halved.consecutive else wanted.of_changes
+    events = [*read(replace(wanted, columns=columns))]
     own = [rows.select(ENDS.names) for rows in read_ends_here(lambda _: iter(events), wanted, 0, halved)]
     ends = Groups(pa.Table.from_batches([*own, *of_others], ENDS))
 

@@ -190,6 +190,12 @@ class Wanted:
         return self.columns is None or not self.columns.isdisjoint(columns)
 
     @property
+    def of_changes(self) -> frozenset[str]:
+        """The columns of events that changes with these columns are made of: not the bytes, which are most of a record,
+        and header fields only if they will be used."""
+        return frozenset(OF_CHANGES) - (set() if self.needs("headers") else {"headers"})
+
+    @property
     def raw(self) -> bool:
         """Whether the bytes of the records are requested."""
         return self.images and self.needs("raw")

@@ -22,7 +22,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import as_array, labels
 from cdcwb.formats.changes import Became, Halves, assembled, joined, spliced
-from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
+from cdcwb.formats.dissector import CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.halves import locations
 from cdcwb.formats.kernels import Bools, Ints
@@ -547,7 +547,7 @@ def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> It
         return
     halves, became = headers.halves, headers.became()
     places_of = locations(headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0])
-    needed = replace(wanted, kinds=frozenset(CHANGES), columns=frozenset(OF_CHANGES))
+    needed = replace(wanted, kinds=frozenset(CHANGES), columns=wanted.of_changes)
     first = 0  # of the changes that are decoded next
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)

@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
+from cdcwb.dataset import Batches, SparkRows
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
-from cdcwb.formats.dissector import CHANGES, Plan
+from cdcwb.formats.dissector import Plan
 from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.requests import select
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
@@ -27,8 +28,6 @@ from cdcwb.model import Outcome
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-
-Batches = Iterator[pa.RecordBatch]
 
 SENT: Final = pa.schema([("name", pa.string()), ("group", pa.int32()), ("place", pa.int64()), ("batch", pa.binary())])
 """Batches. Rows that have to be compared are in one ``group``; ``place`` is the order of batches."""
@@ -86,10 +85,9 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Record
                 yield name, rows
 
 
-def _merged(sent: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+def _merged(sent: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> SparkRows:
     """The rows of ``schema`` that a function makes of the batches of each group (:data:`SENT`), in their order."""
-    ordered = sent.repartition("group").sortWithinPartitions("place")
-    return ordered.mapInArrow(function, from_arrow_schema(schema))
+    return SparkRows(sent.repartition("group").sortWithinPartitions("place"), SENT).step(function, schema)
 
 
 def conform(frame: DataFrame, table: str) -> DataFrame:
@@ -101,7 +99,7 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 # --- transactions and problems ----------------------------------------------------------------------------------------
 
 
-def merged_transactions(sent: DataFrame) -> DataFrame:
+def merged_transactions(sent: DataFrame) -> SparkRows:
     """``transactions``, from the parts in splits, which were sent
     (:meth:`cdcwb.formats.dissector.Assembling.read_transactions`)."""
 
@@ -125,7 +123,7 @@ def counted(changes: DataFrame, groups: int) -> DataFrame:
     return changes.mapInArrow(work, from_arrow_schema(SENT))
 
 
-def problems_of(sent: DataFrame, format: str) -> DataFrame:
+def problems_of(sent: DataFrame, format: str) -> SparkRows:
     """``problems`` of events, changes and transactions, from the findings of splits (:mod:`cdcwb.formats.parts`),
     which were sent."""
 
@@ -160,12 +158,6 @@ def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
 
 
-def first_positions(events: DataFrame) -> DataFrame:
-    """The columns table_version and first_position of the versions of tables that changes use."""
-    used = events.filter(F.col("kind").isin(*CHANGES) & F.col("table_version").isNotNull())
-    return used.groupBy("table_version").agg(F.min("position").alias("first_position"))  # text order is log order
-
-
 # --- the ends of transactions -----------------------------------------------------------------------------------------
 
 _ENDS_AT_MOST: Final = 16 << 20
@@ -194,7 +186,7 @@ def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
             yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*found, strict=True)], schema=_WRITTEN)
 
     of_splits: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for batch in _merged(sent, work, _WRITTEN).toArrow().to_batches():
+    for batch in _merged(sent, work, _WRITTEN).batches():
         for split, *written in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             of_splits[split].append(tuple(written))
     return None if -1 in of_splits else EndsOfOthers(dict(of_splits))

@@ -7,6 +7,7 @@ import base64
 import gc
 import json
 import pickle
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +21,11 @@ from zipimport import zipimporter
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, OptionError
@@ -39,7 +41,6 @@ from cdcwb.spark.exchange import SENT, send
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 READER_OPTIONS = (
@@ -57,6 +58,7 @@ READER_OPTIONS = (
     "columns",
     "table_images",
     "table_schema",
+    "schema",
 )
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
@@ -65,9 +67,11 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 (:class:`cdcwb.formats.parts.SplitPart`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
-JSON."""
+JSON. ``function0`` and so on have a function that runs over the batches of a task, and ``schema`` the Spark schema of
+what it makes, as JSON (:func:`through`)."""
 _ENDS: Final = "ends"
-_OPTION: Final = 768 << 10  # bytes of ends in an option
+_FUNCTION: Final = "function"
+_OPTION: Final = 768 << 10  # bytes in an option
 _TASKS: Final = 16  # small splits are read together where there would be more tasks
 _TOGETHER: Final = (512 << 10, 4 << 20)  # bytes of small splits that one task reads
 
@@ -113,13 +117,14 @@ class Reader(DataSourceReader):
         self.packed = _is_packed(options)
         self.groups = int(options.get("groups", "0"))
         self._plan: Plan | None = None
-        self._ends = _read_ends(options)
+        self._ends = pickle.loads(written) if (written := _read_bytes(_ENDS, options)) else NO_ENDS
+        self._function = _read_bytes(_FUNCTION, options)  # is loaded in tasks
 
     def __getstate__(self) -> dict[str, Any]:
         """What every task receives: the plan without splits, since each partition has its portion. Spark pickles a
         reader before it asks for the partitions."""
         text = replace(cast(Any, self.plan()), splits=[]).to_text()
-        options = {name: value for name, value in self.options.items() if not name.startswith(_ENDS)}
+        options = {name: value for name, value in self.options.items() if not name.startswith((_ENDS, _FUNCTION))}
         return {**self.__dict__, "_plan": None, "_ends": NO_ENDS, "options": {**options, "plan": text}}
 
     def plan(self) -> Plan:
@@ -151,12 +156,19 @@ class Reader(DataSourceReader):
         if splits.portion is not None:
             plan = replace(cast(Any, plan), splits=splits.portion)
         spare()
+        yield from self._made(self._read(fmt, plan, splits))
+
+    def _read(self, fmt: Format, plan: Plan, splits: _Splits) -> Iterator[pa.RecordBatch]:
         for split in range(splits.first, splits.stop):
             if self.request is not None:
                 yield from fmt.read_table(plan, split, self.request)
             else:
                 found = self.part.read(fmt, plan, split, partial(fmt.read, plan, split), splits.ends.read(split))
                 yield from self._sent(found, split)
+
+    def _made(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the function makes of batches; without one, these."""
+        return pickle.loads(self._function)(batches) if self._function else batches
 
     def read_rows(self, rows: Iterator[pa.RecordBatch], partition: int = 0) -> Iterator[pa.RecordBatch]:
         """The batches for the rows of one partition of a DataFrame."""
@@ -165,7 +177,8 @@ class Reader(DataSourceReader):
         if self.request is not None:
             yield from fmt.read_table_rows(plan, rows, self.request)
             return
-        yield from self._sent(self.part.read(fmt, plan, None, partial(fmt.read_rows, plan, rows)), None, partition)
+        found = self._sent(self.part.read(fmt, plan, None, partial(fmt.read_rows, plan, rows)), None, partition)
+        yield from self._made(found)
 
     def _sent(self, found: Named, split: int | None, place: int = 0) -> Iterator[pa.RecordBatch]:
         """The batches as they are passed to Spark; ``split`` is None for rows, ``place`` is their partition."""
@@ -180,17 +193,26 @@ class Reader(DataSourceReader):
 
 
 def written_ends(ends: EndsOfOthers) -> dict[str, str]:
-    """The ends in other splits, as options; both ends run the same version of cdcwb. A text that is passed to the JVM
-    is copied several times, so no option is long."""
-    written = pickle.dumps(ends)
-    parts = (written[start : start + _OPTION] for start in range(0, len(written), _OPTION))
-    return {f"{_ENDS}{number}": base64.b64encode(part).decode("ascii") for number, part in enumerate(parts)}
+    """The ends in other splits, as options; both ends run the same version of cdcwb."""
+    return _written(_ENDS, pickle.dumps(ends))
 
 
-def _read_ends(options: dict[str, str]) -> EndsOfOthers:
-    numbers = range(sum(name.startswith(_ENDS) for name in options))
-    written = b"".join(base64.b64decode(options[f"{_ENDS}{number}"]) for number in numbers)
-    return pickle.loads(written) if written else NO_ENDS
+def through(
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> dict[str, str]:
+    """The options with which tasks pass on what a function makes of their batches: batches of ``schema``."""
+    return {"schema": from_arrow_schema(schema).json(), **_written(_FUNCTION, cloudpickle.dumps(function))}
+
+
+def _written(name: str, content: bytes) -> dict[str, str]:
+    """Options with these bytes. A text that is passed to the JVM is copied several times, so no option is long."""
+    parts = (content[start : start + _OPTION] for start in range(0, len(content), _OPTION))
+    return {f"{name}{number}": base64.b64encode(part).decode("ascii") for number, part in enumerate(parts)}
+
+
+def _read_bytes(name: str, options: dict[str, str]) -> bytes:
+    numbers = range(sum(re.fullmatch(rf"{name}\d+", one) is not None for one in options))
+    return b"".join(base64.b64decode(options[f"{name}{number}"]) for number in numbers)
 
 
 def _sizes(fmt: Format, plan: Plan) -> list[int]:
@@ -230,10 +252,11 @@ def _request(options: dict[str, str]) -> TableRequest | None:
 
 
 def _columns(options: Mapping[str, str]) -> list[str] | None:
-    """The requested columns of events; None: all."""
+    """The requested columns of events or changes; None: all."""
     if "columns" not in options or "table" in options:
         return None
-    return event_columns(name.strip() for name in options["columns"].split(","))
+    names = options["columns"].split(",")
+    return names if options.get("part") == "changes" else event_columns(name.strip() for name in names)
 
 
 def _part(options: Mapping[str, str]) -> SplitPart:
@@ -285,6 +308,8 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
 
 def schema_of(format: str, options: dict[str, str]) -> StructType:
     """The Spark schema of a :class:`Reader` with these options."""
+    if "schema" in options:
+        return StructType.fromJson(json.loads(options["schema"]))
     request = _request(options)
     if "groups" in options:
         return from_arrow_schema(SENT)

@@ -25,7 +25,7 @@ from cdcwb.analysis.history import (
     state_rows,
     value_rows,
 )
-from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_tables, tables_of
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
@@ -124,7 +124,7 @@ def _ask(
     understood = tried(lambda: read_rules(rules), Rules())
     moment = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
     wanted: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
-    known = known_tables(changes_of(capture, FACTS))
+    known = tables_of(capture)
     most = sorted(known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
     chosen = tried(lambda: find_table(known, table), None) if table else next(iter(most), None)
     notes: list[str] = []
@@ -163,7 +163,7 @@ def _is_local(spark: SparkSession) -> bool:
 
 def _inferred(capture: Any, table: str, notes: list[str]) -> Keyed:
     """The inferred key of a table without a key, and a note about it."""
-    inferred = infer_keys(changes_of(capture, FACTS), [table]).get(table)
+    inferred = infer_keys(capture, [table]).get(table)
     if inferred is None:
         notes.append(
             f"No change of {table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
@@ -264,7 +264,7 @@ class Replay(Page):
         result = reconcile(sides[0], sides[1], self.wanted.rules, (known[0], known[1]), self.infer_keys, wholes)
         if self.asked.folder is not None:
             return result.stored(self.asked.folder / "reconciled.parquet")
-        if isinstance(result.pairs, SparkRows) and not _is_local(result.pairs.frame.sparkSession):
+        if isinstance(result.pairs, SparkRows) and not _is_local(result.pairs.spark):
             return result
         return result.stored(scratch(self, "cdcwb-reconciled-") / "pairs")
 
