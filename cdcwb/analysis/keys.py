@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -32,46 +33,68 @@ FACTS: Final = (
 _LEAST_ROWS: Final = 20  # fewest inserted rows from which a key is inferred
 
 
+Place = tuple[str, int, int]
+"""Position, file_index and offset of a change."""
+
 Keyed = Mapping[str, Sequence[str]]
 """Key columns by table."""
+
+
+class Candidate(NamedTuple):
+    """A column that may be the key of a table without one: it has a value in each of ``rows`` inserted rows, and none
+    of those that were read together has the value of another. ``is_unique``: nor has any other."""
+
+    column: str
+    rows: int
+    is_unique: bool
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
     """A table, by ``schema.table``. ``changes`` are all its changes, ``keyed`` those with a key; ``keys`` are the key
-    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key, ``truncates``
-    TRUNCATEs that were not taken back. ``first`` and
-    ``last`` are the times between which its changes were committed (None: no time is known). ``candidates`` are the
-    columns that may be its key if it has none: each has a value in as many inserted rows, and none of those that were
-    read together has the value of another."""
+    columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key, ``truncates`` the
+    places of TRUNCATEs that were not taken back, in order. ``first`` and ``last`` are the times between which its
+    changes were committed (None: no time is known). ``candidates`` are in the order of columns."""
 
     table: str
     name: str
     changes: int
     keyed: int
     moves: int
-    truncates: int
+    truncates: tuple[Place, ...]
     keys: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
     first: dt.datetime | None
     last: dt.datetime | None
-    candidates: tuple[tuple[str, int], ...] = ()
+    candidates: tuple[Candidate, ...] = ()
 
 
 Facts = tuple[pa.Table, ...]
 
 _TOTALS: Final[tuple[dict[str, str], ...]] = (
-    {"name": "min", **dict.fromkeys(("changes", "keyed", "moves", "truncates"), "sum"), "first": "min", "last": "max"},
+    {"name": "min", **dict.fromkeys(("changes", "keyed", "moves"), "sum"), "first": "min", "last": "max"},
+    {},
     {},
     {},
     {"rows": "sum", "ordinal": "min", "repeated": "any"},
+    {},
 )
-"""What is known of tables: the counts, the keys, the columns, and the columns of inserted rows without a key of
-each."""
+"""What is known of tables: the counts, the keys, the columns and the TRUNCATEs, and of inserted rows without a key the
+columns, and ranges of the values of those that may be unique (:func:`_uniqueness`)."""
 
 
 def _counted(facts: Sequence[Facts]) -> Facts:
-    return tuple(grouped(tables, totals) for totals, tables in zip(_TOTALS, zip(*facts, strict=True), strict=True))
+    *of_tables, columns, ranges = (
+        grouped(tables, totals) for totals, tables in zip(_TOTALS, zip(*facts, strict=True), strict=True)
+    )
+    repeated = columns.filter(columns["repeated"])
+    ranges = ranges.filter(pc.invert(pc.is_in(_names(ranges), _names(repeated))))
+    return (*of_tables, columns, ranges)
+
+
+def _names(columns: pa.Table | pa.RecordBatch) -> Any:
+    """The columns of tables as one text each."""
+    return pc.binary_join_element_wise(columns["table"], columns["column"], "\0")
 
 
 def _facts(batch: pa.RecordBatch) -> Facts:
@@ -79,10 +102,9 @@ def _facts(batch: pa.RecordBatch) -> Facts:
     table, committed, keys = labels(batch), are_committed(batch), Keys.of(batch)
     at = pc.if_else(committed, times(batch), None)
     counted = as_flags(committed)
-    truncates = as_flags(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch)))
     columns = {"table": table, "name": batch["table_name"], "changes": np.ones(len(table), np.int64)}
     columns |= {"keyed": as_flags(batch["key"].is_valid()).astype(np.int64)}
-    columns |= {"moves": (keys.moved & counted).astype(np.int64), "truncates": truncates.astype(np.int64)}
+    columns |= {"moves": (keys.moved & counted).astype(np.int64), "first": at, "last": at}
     pairs = [Pairs(batch[image]) for image in IMAGES]
     of_pairs = {
         "table": pa.concat_arrays([table.take(pa.array(image.rows)) for image in pairs]),
@@ -90,19 +112,34 @@ def _facts(batch: pa.RecordBatch) -> Facts:
     }
     of_keys = pa.table({"table": table, "key": keys.names}).filter(batch["key"].is_valid())
     values = _uniqueness(_inserted_values(batch.filter(batch["key"].is_null())))
-    return _counted([(pa.table(columns | {"first": at, "last": at}), of_keys, pa.table(of_pairs), values)])
+    place = dict(zip(PLACE, places(batch), strict=True))
+    are_truncates = pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch))
+    truncates = pa.table({"table": table, **place}).filter(are_truncates)
+    return _counted([(pa.table(columns), of_keys, pa.table(of_pairs), truncates, *values)])
+
+
+PLACE: Final = ("position", "file_index", "offset")
+
+
+def places(batch: pa.RecordBatch) -> tuple[pa.Array, ...]:
+    """The columns of the :data:`Place` of each change: its position is that of its commit, else its own, else empty."""
+    position = pc.coalesce(batch["commit_position"], batch["position"], "")
+    return position, batch["file_index"], batch["offset"]
 
 
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
     """The tables of changes (rows with :data:`FACTS`) by ``schema.table`` (or ``table``), in name order; changes of no
     table are left out."""
     empty = _facts(joined([], changes.schema))
-    counts, *others, inserted = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
+    counts, *others, truncates, inserted, ranges = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
     keys_of, columns_of = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for values, table in zip((keys_of, columns_of), others, strict=True):
         for label, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
             values[label].append(value)
-    candidates = _candidates(inserted.to_pylist())
+    places_of = defaultdict[str, list[Place]](list)
+    for label, *place in sorted(zip(*(column.to_pylist() for column in truncates.columns), strict=True)):
+        places_of[label].append(tuple(place))
+    candidates = _candidates(inserted.to_pylist(), _overlapping(ranges))
     known = {}
     for row in sorted(counts.to_pylist(), key=lambda row: row["table"]):
         of_table = tuple(sorted(tuple(text.split("\0")) if text else () for text in keys_of[row["table"]]))
@@ -110,19 +147,31 @@ def known_tables(changes: Rows) -> dict[str, KnownTable]:
             **row,
             keys=of_table,
             columns=tuple(sorted(columns_of[row["table"]])),
+            truncates=tuple(places_of[row["table"]]),
             candidates=tuple(candidates[row["table"]]),
         )
     return known
 
 
-def _candidates(columns: list[dict[str, Any]]) -> dict[str, list[tuple[str, int]]]:
+def _overlapping(ranges: pa.Table) -> set[tuple[str, str]]:
+    """The columns of tables of which some ranges overlap."""
+    rows = ranges.sort_by([(name, "ascending") for name in ("table", "column", "least")]).to_pylist()
+    return {
+        (row["table"], row["column"])
+        for before, row in pairwise(rows)
+        if (row["table"], row["column"]) == (before["table"], before["column"]) and row["least"] <= before["most"]
+    }
+
+
+def _candidates(columns: list[dict[str, Any]], overlapping: set[tuple[str, str]]) -> dict[str, list[Candidate]]:
     """The candidates of each table, first column first."""
-    rows, found = defaultdict[str, int](int), defaultdict[str, list[tuple[str, int]]](list)
+    rows, found = defaultdict[str, int](int), defaultdict[str, list[Candidate]](list)
     for column in columns:
         rows[column["table"]] = max(rows[column["table"]], column["rows"])
     for column in sorted(columns, key=itemgetter("ordinal", "column")):
         if not column["repeated"] and column["rows"] == rows[column["table"]] >= _LEAST_ROWS:
-            found[column["table"]].append((column["column"], column["rows"]))
+            is_unique = (column["table"], column["column"]) not in overlapping
+            found[column["table"]].append(Candidate(column["column"], column["rows"], is_unique))
     return found
 
 
@@ -227,24 +276,26 @@ def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
     """The inferred keys of ``tables``, of which no change has a key, by table: the first column that is unique in all
     inserted rows. A table without such a column, or with fewer than 20 inserted rows, is not in the result."""
     keyless = [table for name, table in tables_of(capture).items() if name in tables] if tables else []
-    names = [f"{table.table}\0{column}" for table in keyless for column, _ in table.candidates]
-    if not names:
-        return {}
-    candidates = pa.array(names, pa.string())
+    first = [[*takewhile(lambda one: not one.is_unique, table.candidates)] for table in keyless]
+    names = [f"{table.table}\0{one.column}" for table, doubtful in zip(keyless, first, strict=True) for one in doubtful]
+    wrong = _repeated(capture, names) if names else set()
+    found = {}
+    for table in keyless:
+        unique = (one for one in table.candidates if (table.table, one.column) not in wrong)
+        if key := next(unique, None):
+            found[table.table] = InferredKey(table.table, key.column, key.rows)
+    return found
+
+
+def _repeated(capture: Any, names: Sequence[str]) -> set[tuple[str, ...]]:
+    """Those of some columns of tables of which two inserted rows have the same value."""
+    candidates = pa.array(names)
     inserted = capture.rows("changes", ("schema_name", "table_name", "operation", "outcome", "after"))
-    values = inserted.map(_inserted_values, _VALUES).where(
-        lambda batch: pc.is_in(pc.binary_join_element_wise(batch["table"], batch["column"], "\0"), candidates)
-    )
+    values = inserted.map(_inserted_values, _VALUES).where(lambda batch: pc.is_in(_names(batch), candidates))
     by = ["table", "column", "value"]
     repeated = values.by_key(by, [], partial(numbered, keys=by, name="number"), _NUMBERED)
     repeated = repeated.where(lambda batch: pc.greater(batch["number"], 1)).select(["table", "column"])
-    wrong = {tuple(row.values()) for row in repeated.totals({}).to_pylist()}
-    found = {}
-    for table in keyless:
-        unique = [(column, rows) for column, rows in table.candidates if (table.table, column) not in wrong]
-        if unique:
-            found[table.table] = InferredKey(table.table, *unique[0])
-    return found
+    return {tuple(row.values()) for row in repeated.totals({}).to_pylist()}
 
 
 def _inserted_values(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -257,8 +308,9 @@ def _inserted_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_VALUES)
 
 
-def _uniqueness(batch: pa.RecordBatch) -> pa.Table:
-    """For each table and column the number of rows, the first ordinal, and whether values repeat or are NULL."""
+def _uniqueness(batch: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
+    """For each table and column the number of rows, the first ordinal, and whether values repeat or are NULL; and for
+    those without repeats the ``least`` and the ``most`` of the values, by length and then as text."""
     by_column = pa.table(batch).group_by(["table", "column"], use_threads=False)
     counts = by_column.aggregate(
         [("value", "count_distinct"), ("value", "count"), ("ordinal", "count"), ("ordinal", "min")]
@@ -268,7 +320,14 @@ def _uniqueness(batch: pa.RecordBatch) -> pa.Table:
         pc.equal(counts["value_count"], counts["ordinal_count"]),
     )
     columns = {"table": counts["table"], "column": counts["column"], "rows": counts["ordinal_count"]}
-    return pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
+    table = pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
+    values = pa.table(batch).filter(pc.is_in(_names(batch), _names(table.filter(distinct))))
+    length = pc.utf8_lpad(pc.binary_length(values["value"]).cast(pa.string()), 10, "0")
+    ranked = pa.table(
+        {name: values[name] for name in ("table", "column")}
+        | {name: pc.binary_join_element_wise(length, values["value"], "") for name in ("least", "most")}
+    )
+    return table, grouped([ranked], {"least": "min", "most": "max"})
 
 
 # --- keys that rows had -----------------------------------------------------------------------------------------------

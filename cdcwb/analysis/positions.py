@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import Batches, Rows, answer_of, differ, grouped, joined, numbered
+from cdcwb.filters import as_flags
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import Pairing
 from cdcwb.index.columns import table_labels
@@ -133,9 +134,17 @@ def positions(capture: Any) -> Positions:
 
 
 def _in_sequence(capture: Any) -> Positions:
-    compared = _numbers(capture).by_key(_SEQUENCE, _CAPTURE_ORDER, _compare, _COMPARED)
-    totals, places = compared.fold(_added, _merged)
-    streams: list[Record] = totals.to_pylist()
+    numbers = _numbers(capture)
+    runs = numbers.map(_runs, _RUN).reduce_by_key(["sequence"], _CAPTURE_ORDER, _joined_runs)
+    rising, others = runs.fold(_added_runs, _merged_runs)
+    if len(others) <= _MOST_SEQUENCES:
+        names = pa.array(others, pa.string())
+        numbers = numbers.where(lambda batch: pc.is_in(_sequences(batch), names))
+    else:
+        rising = rising.slice(0, 0)
+    compared = numbers.by_key(_SEQUENCE, _CAPTURE_ORDER, _compare, _COMPARED)
+    totals, places = compared.fold(_added, _merged) if others else (rising, [])
+    streams: list[Record] = grouped([rising, totals] if others else [rising], _TOTALS).to_pylist()
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     contradictions, listed = 0, list[Record]()
     if any(stream["ordered_steps"] for stream in streams):
@@ -261,6 +270,81 @@ def _compare(batches: Batches) -> Batches:
         last = rows.slice(size - 1)
 
 
+# --- sequences that rise ----------------------------------------------------------------------------------------------
+
+# Most sequences rise, and that is seen in few columns: consecutive records are one run, and runs follow one another.
+
+_MOST_SEQUENCES: Final = 100_000  # that are compared record by record, apart from the others
+_PLACE_OF_RUN: Final = (*_CAPTURE_ORDER, "last_file_index", "last_offset")
+_RUN: Final = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in ("sequence", "numbering", "stream", "format", "first", "last")),
+        *(pa.field(name, pa.int64()) for name in (*_PLACE_OF_RUN, "records", "ordered", "unique")),
+        pa.field("is_rising", pa.bool_()),
+    ]
+)
+"""Records of a sequence that follow one another in it: the first and the last number and location, and their numbers.
+``is_rising``: no number is below the one before."""
+
+
+def _sequences(rows: pa.RecordBatch) -> pa.Array:
+    """The sequence of each record."""
+    part = pc.coalesce(pc.binary_join_element_wise("\0", rows["part"], ""), "")
+    return pc.binary_join_element_wise(rows["numbering"], rows["stream"], part, "\0")
+
+
+def _runs(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The runs of a batch (:data:`_NUMBERED`): one for each sequence."""
+    sequence = _sequences(rows)
+    codes = np.asarray(sequence.dictionary_encode().indices)
+    order = pa.array(np.lexsort((np.asarray(rows["offset"]), np.asarray(rows["file_index"]), codes)))
+    columns = {name: rows[name] for name in ("numbering", "stream", "format", *_CAPTURE_ORDER)}
+    columns |= {"sequence": sequence, "first": rows["number"], "last": rows["number"]}
+    columns |= {f"last_{name}": rows[name] for name in _CAPTURE_ORDER}
+    columns |= {"records": rows["number"].is_valid(), "ordered": rows["is_ordered"], "unique": rows["is_unique"]}
+    columns["is_rising"] = pa.repeat(True, len(rows))
+    arrays = [columns[field.name].cast(field.type).take(order) for field in _RUN]
+    return _joined_runs(pa.RecordBatch.from_arrays(arrays, schema=_RUN))
+
+
+def _joined_runs(runs: pa.RecordBatch) -> pa.RecordBatch:
+    """One run for each sequence, from runs in the order of sequences and of their first records."""
+    if not len(runs):
+        return runs
+    later, earlier = runs.slice(1), runs.slice(0, len(runs) - 1)
+    begins = np.append(True, differ(later["sequence"], earlier["sequence"]))
+    index, offset, last_index, last_offset = (np.asarray(runs[name]) for name in _PLACE_OF_RUN)
+    is_back = as_flags(pc.less(later["first"], earlier["last"]))
+    is_back |= (index[1:] < last_index[:-1]) | ((index[1:] == last_index[:-1]) & (offset[1:] < last_offset[:-1]))
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(runs)) - 1
+    is_rising = as_flags(runs["is_rising"]) & (begins | ~np.append(False, is_back))
+    columns: dict[str, Any] = {name: runs[name].take(pa.array(starts)) for name in _RUN.names}
+    columns |= {name: runs[name].take(pa.array(ends)) for name in _RUN.names if name.startswith("last")}
+    columns |= {
+        name: pa.array(np.add.reduceat(np.asarray(runs[name]), starts)) for name in ("records", "ordered", "unique")
+    }
+    columns["is_rising"] = pa.array(np.logical_and.reduceat(is_rising, starts))
+    return pa.RecordBatch.from_arrays([columns[name] for name in _RUN.names], schema=_RUN)
+
+
+def _added_runs(runs: pa.RecordBatch) -> tuple[pa.Table, list[str]]:
+    """The totals of the sequences that rise, and the other sequences."""
+    rising = runs.filter(runs["is_rising"])
+    none = pa.repeat(pa.scalar(0, pa.int64()), len(rising))
+    columns = {name: rising[name] if name in _RUN.names else none for name in (*_STREAM, *_TOTALS)}
+    others = runs["sequence"].filter(pc.invert(runs["is_rising"])).to_pylist()
+    return grouped([pa.table(columns)], _TOTALS), others[: _MOST_SEQUENCES + 1]
+
+
+def _merged_runs(parts: Sequence[tuple[pa.Table, list[str]]]) -> tuple[pa.Table, list[str]]:
+    totals = grouped([part[0] for part in parts] or [_added_runs(joined([], _RUN))[0]], _TOTALS)
+    return totals, [name for part in parts for name in part[1]][: _MOST_SEQUENCES + 1]
+
+
+# --- sequences record by record ---------------------------------------------------------------------------------------
+
+_STREAM: Final = ("numbering", "stream", "format")
 _TOTALS: Final = {
     **dict.fromkeys(("records", "steps_back", "behind", "ordered", "ordered_steps", "unique"), "sum"),
     "first": "min",
@@ -274,7 +358,7 @@ def _added(rows: pa.RecordBatch) -> _Sums:
     is_back = rows["earlier_number"].is_valid()
     flags = {"records": pc.is_valid(rows["number"]), "steps_back": is_back, "behind": rows["is_behind"]}
     flags |= {"ordered": rows["is_ordered"], "ordered_steps": pc.and_(is_back, rows["is_ordered"])}
-    columns = {name: rows[name] for name in ("numbering", "stream", "format")} | {"unique": rows["is_unique"]} | flags
+    columns = {name: rows[name] for name in _STREAM} | {"unique": rows["is_unique"]} | flags
     columns = {name: one.cast(pa.int64()) if pa.types.is_boolean(one.type) else one for name, one in columns.items()}
     columns |= {"first": rows["number"], "last": rows["number"]}
     back = rows.filter(pc.and_(is_back, pc.equal(rows["numbering"], "position"))).sort_by(_ascending())

@@ -12,7 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.images import Bools, Ints, Keys, are_lasting, labels, ranks, times
-from cdcwb.analysis.keys import FACTS, InferredKey, changes_of, infer_keys, tables_of, without_key
+from cdcwb.analysis.keys import (
+    FACTS,
+    PLACE,
+    InferredKey,
+    Place,
+    changes_of,
+    infer_keys,
+    places,
+    tables_of,
+    without_key,
+)
 from cdcwb.dataset import Rows, answer_of, differ, joined, text_hashes
 from cdcwb.filters import as_flags
 from cdcwb.index.images import Pairs
@@ -39,14 +49,6 @@ OPERATION_NAMES: Final = pa.array(map(str, OPERATIONS))
 
 VALUE_BITS: Final = 0xFFFFFFFF
 
-_Truncate = tuple[str, str, int, int]
-"""Table, position, file and offset of a TRUNCATE."""
-
-_OF_TRUNCATE: Final = (
-    *("schema_name", "table_name", "operation", "outcome", "commit_position", "position"),
-    *("file_index", "offset"),
-)
-
 
 def row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
     """The changes of all rows of a capture (:data:`VERSIONS`), in any order, and the inferred keys of the tables of
@@ -56,33 +58,17 @@ def row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
 
 def _row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
     known = tables_of(capture)
-    truncates = list[_Truncate]()
-    if any(table.truncates for table in known.values()):
-        truncates = capture.rows("changes", _OF_TRUNCATE).fold(_truncates, _in_order)
     inferred = infer_keys(capture, without_key(known))
     keys = {table: (key.column,) for table, key in inferred.items()}
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)
+    truncates = {name: table.truncates for name, table in known.items() if table.truncates}
     return changes.map(_Versions(truncates, retyped_columns(capture)), VERSIONS), inferred
-
-
-def _log_position(batch: pa.RecordBatch) -> pa.Array:
-    return pc.coalesce(batch["commit_position"], batch["position"])
 
 
 def _of_rows(batch: pa.RecordBatch) -> pa.Array:
     """Whether each change is one of a row."""
     is_counted = pc.and_(are_lasting(batch), batch["table_name"].is_valid())
     return pc.and_(is_counted, pc.is_in(batch["operation"], OPERATION_NAMES))
-
-
-def _truncates(batch: pa.RecordBatch) -> list[_Truncate]:
-    rows = batch.filter(pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch)))
-    columns = (labels(rows), pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
-
-
-def _in_order(parts: Sequence[list[_Truncate]]) -> list[_Truncate]:
-    return sorted(truncate for truncates in parts for truncate in truncates)
 
 
 def retyped_columns(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
@@ -110,7 +96,7 @@ def column_hash(name: str, kind: str | None = None) -> int:
 class _Versions:
     """Makes :data:`VERSIONS` of changes."""
 
-    truncates: Sequence[_Truncate]
+    truncates: Mapping[str, Sequence[Place]]
     retyped: Mapping[tuple[str, str], Mapping[str, str]]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -129,7 +115,7 @@ class _Versions:
             "operation": pc.index_in(rows["operation"], OPERATION_NAMES),
             "part": pa.repeat(0, rows.num_rows),
             "epoch": pa.array(self._epochs(rows, table)),
-            "commit": _log_position(rows),
+            "commit": pc.coalesce(rows["commit_position"], rows["position"]),
             **{name: rows[name] for name in ("position", "file_index", "offset")},
             "at": time,
             "origin": pa.array(text_hashes(origin).view(np.int64)),
@@ -146,12 +132,14 @@ class _Versions:
     def _epochs(self, rows: pa.RecordBatch, table: pa.Array) -> Ints:
         """The number of TRUNCATEs of its table before each change."""
         epochs = np.zeros(rows.num_rows, np.int64)
-        order = (pc.fill_null(_log_position(rows), ""), rows["file_index"], rows["offset"])
-        for label, *truncate in self.truncates:
-            follows = pa.repeat(False, rows.num_rows)
-            for column, value in reversed(list(zip(order, truncate, strict=True))):
-                follows = pc.or_(pc.greater(column, value), pc.and_(pc.equal(column, value), follows))
-            epochs += as_flags(pc.and_(follows, pc.equal(table, label)))
+        place = pa.table(dict(zip(PLACE, places(rows), strict=True)))
+        for label, truncates in self.truncates.items():
+            numbers = np.flatnonzero(as_flags(pc.equal(table, label)))
+            first = pa.table(list(map(pa.array, zip(*truncates, strict=True))), place.schema)
+            both = pa.concat_tables([place.take(pa.array(numbers)), first])
+            order = np.asarray(pc.sort_indices(both, sort_keys=[(name, "ascending") for name in PLACE]))
+            is_row = order < len(numbers)  # a change precedes a TRUNCATE at its place
+            epochs[numbers[order[is_row]]] = np.cumsum(~is_row)[is_row]
         return epochs
 
     def _hashed(self, image: pa.MapArray, pairs: Pairs, layouts: pa.DictionaryArray) -> pa.ListArray:

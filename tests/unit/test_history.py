@@ -142,7 +142,7 @@ def test_what_is_known_of_a_table_is_counted_over_all_batches() -> None:
         change(5, "TRUNCATE", T, outcome="open"),
     ]
     known = known_tables(Tables(changes=changes).rows("changes", FACTS))[T]
-    assert (known.changes, known.keyed, known.moves, known.truncates) == (6, 3, 1, 2)
+    assert (known.changes, known.keyed, known.moves, len(known.truncates)) == (6, 3, 1, 2)
     assert known.keys == (("a", "b"),)
     assert known.columns == ("a", "b", "c", "d")
     assert (known.first, known.last) == (changes[0]["committed_at"], changes[4]["committed_at"])
