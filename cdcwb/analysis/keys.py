@@ -54,7 +54,8 @@ class KnownTable:
     """A table, by ``schema.table``. ``changes`` are all its changes, ``keyed`` those with a key; ``keys`` are the key
     columns that occur, ``columns`` those of all images. ``moves`` are updates that change the key, ``truncates`` the
     places of TRUNCATEs that were not taken back, in order. ``first`` and ``last`` are the times between which its
-    changes were committed (None: no time is known). ``candidates`` are in the order of columns."""
+    changes were committed (None: no time is known). ``candidates`` are in the order of columns; they
+    depend on what was read together."""
 
     table: str
     name: str
@@ -66,7 +67,7 @@ class KnownTable:
     columns: tuple[str, ...]
     first: dt.datetime | None
     last: dt.datetime | None
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[Candidate, ...] = field(default=(), compare=False)
 
 
 Facts = tuple[pa.Table, ...]

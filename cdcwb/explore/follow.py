@@ -83,7 +83,12 @@ class FollowedRows:
                 sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
         rows = self._index.exactly(*(keyed[name].to_numpy() for name in LOCATION))
         order = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
-        stored = pa.table({"row": pa.array(rows[order]), "key": keyed["key"].combine_chunks().take(pa.array(order))})
+        stored = pa.table(
+            {
+                "row": pa.array(rows[order]),
+                "key": keyed["key"].cast(pa.large_string()).combine_chunks().take(pa.array(order)),
+            }
+        )
         name = f"{_KEYS}{hashlib.sha256(table.encode()).hexdigest()[:16]}"
         self._take(self._index.store.write(name, {"keys": stored}, {"table": table, "inferred": sentence}))
 
@@ -96,7 +101,7 @@ class FollowedRows:
 
 # --- changes of a table -----------------------------------------------------------------------------------------------
 
-_KEYED: Final = pa.schema([("file_index", pa.int32()), ("offset", pa.int64()), ("key", pa.large_string())])
+_KEYED: Final = pa.schema([("file_index", pa.int32()), ("offset", pa.int64()), ("key", pa.string())])
 _READ: Final = ("before", "key", "after", "schema_name", "table_name", "source_events")
 
 
@@ -124,5 +129,5 @@ def _key_texts(key: Pairs, image: Pairs) -> pa.Array:
     texts = pc.binary_join_element_wise(key.names, values, "=")
     offsets = np.append(0, np.cumsum(key.sizes)).astype(np.int32)
     lacking = np.bincount(key.rows[at < 0], minlength=key.count) > 0
-    joined_texts = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), "+").cast(pa.large_string())
+    joined_texts = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), "+")
     return pc.if_else(pa.array(lacking | (key.sizes == 0)), None, joined_texts)
