@@ -15,7 +15,7 @@ from typing import Any, Final
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.order import listed
-from cdcwb.analysis.summary import count_events
+from cdcwb.analysis.totals import count_events
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.images import labels
 from cdcwb.analysis.positions import has_unique_numbers, positions, repeated
+from cdcwb.analysis.totals import count_events
 from cdcwb.dataset import Batches, answer_of, joined
 from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import EVENTS, Kind
@@ -64,10 +65,7 @@ def counters(capture: Any) -> Counters:
 
 
 def _compared(capture: Any) -> Counters:
-    more = _OF_TABLES if capture.format == "debezium" else ()
-    events = capture.rows("events", (*_READ, *more)).map(_numbered, _COLUMNS)
-    found = events.by_key(["transaction_id"], ["event_no", "position"], _contradictions, _FOUND)
-    transactions, number, first = found.fold(_added, _merged)
+    transactions, number, first = _of_events(capture)
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     names = ("transaction_id", "sentence", "offset")
     listed = [{name: row[name] for name in names} | {"file": files.get(row["file_index"])} for row in first]
@@ -80,6 +78,15 @@ def _compared(capture: Any) -> Counters:
             for row in again.listed
         ]
     return Counters(transactions, number, listed[:MOST_CONTRADICTIONS], numbers)
+
+
+def _of_events(capture: Any) -> _Sum:
+    if not any(row["numbered"] for row in count_events(capture)):
+        return _merged([])
+    more = _OF_TABLES if capture.format == "debezium" else ()
+    events = capture.rows("events", (*_READ, *more)).map(_numbered, _COLUMNS)
+    found = events.by_key(["transaction_id"], ["event_no", "position"], _contradictions, _FOUND)
+    return found.fold(_added, _merged)
 
 
 def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

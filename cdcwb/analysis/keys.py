@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, Ints, Keys, are_committed, are_lasting, labels, maps_of, times
+from cdcwb.analysis.images import IMAGES, Bools, Ints, Keys, are_committed, are_lasting, labels, maps_of, times
 from cdcwb.dataset import Rows, answer_of, grouped, joined, numbered
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
@@ -72,8 +72,13 @@ class KnownTable:
 
 Facts = tuple[pa.Table, ...]
 
+OF_COUNTS: Final = ("schema_name", "table_name", "operation", "outcome")
+"""The columns by which changes are counted."""
+
+_OF_CHANGES: Final = {**dict.fromkeys(("changes", "keyed", "moves"), "sum"), "first": "min", "last": "max"}
+_OF_TABLE: Final = {"name": "min", **_OF_CHANGES}
 _TOTALS: Final[tuple[dict[str, str], ...]] = (
-    {"name": "min", **dict.fromkeys(("changes", "keyed", "moves"), "sum"), "first": "min", "last": "max"},
+    _OF_CHANGES,
     {},
     {},
     {},
@@ -99,24 +104,35 @@ def _names(columns: pa.Table | pa.RecordBatch) -> Any:
 
 
 def _facts(batch: pa.RecordBatch) -> Facts:
-    batch = batch.filter(batch["table_name"].is_valid())
-    table, committed, keys = labels(batch), are_committed(batch), Keys.of(batch)
+    committed, keys = are_committed(batch), Keys.of(batch)
     at = pc.if_else(committed, times(batch), None)
-    counted = as_flags(committed)
-    columns = {"table": table, "name": batch["table_name"], "changes": np.ones(len(table), np.int64)}
+    columns = {name: batch[name] for name in OF_COUNTS} | {"changes": np.ones(len(batch), np.int64)}
     columns |= {"keyed": as_flags(batch["key"].is_valid()).astype(np.int64)}
-    columns |= {"moves": (keys.moved & counted).astype(np.int64), "first": at, "last": at}
-    pairs = [Pairs(batch[image]) for image in IMAGES]
-    of_pairs = {
-        "table": pa.concat_arrays([table.take(pa.array(image.rows)) for image in pairs]),
-        "column": pa.concat_arrays([image.names for image in pairs]),
-    }
+    columns |= {"moves": (keys.moved & as_flags(committed)).astype(np.int64), "first": at, "last": at}
+    table = pc.fill_null(labels(batch), "")
     of_keys = pa.table({"table": table, "key": keys.names}).filter(batch["key"].is_valid())
-    values = _uniqueness(_inserted_values(batch.filter(batch["key"].is_null())))
+    coded = table.dictionary_encode()
+    of_columns = [_ColumnCodes(coded, pairs) for pairs in (keys.pairs, *keys.images)]
+    columns_of = grouped([pa.table(one.names_of(np.unique(one.codes))) for one in of_columns], {})
     place = dict(zip(PLACE, places(batch), strict=True))
     are_truncates = pc.and_(pc.equal(batch["operation"], str(Operation.TRUNCATE)), are_lasting(batch))
     truncates = pa.table({"table": table, **place}).filter(are_truncates)
-    return _counted([(pa.table(columns), of_keys, pa.table(of_pairs), truncates, *values)])
+    inserted = _uniqueness(of_columns[-1], as_flags(pc.and_(_are_inserted(batch), batch["key"].is_null())))
+    return _counted([(pa.table(columns), of_keys, columns_of, truncates, *inserted)])
+
+
+class _ColumnCodes:
+    """The table and column of each pair of an image as one number (``codes``)."""
+
+    def __init__(self, tables: pa.DictionaryArray, pairs: Pairs) -> None:
+        self.pairs, self._tables, self._names = pairs, tables.dictionary, pairs.coded.dictionary
+        of_rows, of_pairs = (np.asarray(coded.indices).astype(np.int64) for coded in (tables, pairs.coded))
+        self.codes: Ints = of_rows[pairs.rows] * max(len(self._names), 1) + of_pairs
+
+    def names_of(self, codes: Ints) -> dict[str, pa.Array]:
+        """The ``table`` and ``column`` of codes."""
+        of_tables, of_names = np.divmod(codes, max(len(self._names), 1))
+        return {"table": self._tables.take(pa.array(of_tables)), "column": self._names.take(pa.array(of_names))}
 
 
 PLACE: Final = ("position", "file_index", "offset")
@@ -128,30 +144,56 @@ def places(batch: pa.RecordBatch) -> tuple[pa.Array, ...]:
     return position, batch["file_index"], batch["offset"]
 
 
+class Known(NamedTuple):
+    """What is known of changes: their ``tables`` by ``schema.table`` (or ``table``), in name order, and their
+    ``counts``: ``changes`` by schema_name, table_name (null: no table), operation and outcome."""
+
+    tables: dict[str, KnownTable]
+    counts: list[dict[str, Any]]
+
+
+def known_of(capture: Any) -> Known:
+    """What is known of the changes of a capture. One with ``answers`` is asked once."""
+    return answer_of(capture, "known", lambda asked: _known(changes_of(asked, FACTS)))
+
+
+def tables_of(capture: Any) -> dict[str, KnownTable]:
+    """The tables of the changes of a capture; see :class:`Known`."""
+    return known_of(capture).tables
+
+
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
-    """The tables of changes (rows with :data:`FACTS`) by ``schema.table`` (or ``table``), in name order; changes of no
-    table are left out."""
+    """The tables of changes (rows with :data:`FACTS`); see :class:`Known`."""
+    return _known(changes).tables
+
+
+def _known(changes: Rows) -> Known:
     empty = _facts(joined([], changes.schema))
-    counts, *others, truncates, inserted, ranges = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
-    keys_of, columns_of = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for values, table in zip((keys_of, columns_of), others, strict=True):
-        for label, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            values[label].append(value)
-    places_of = defaultdict[str, list[Place]](list)
-    for label, *place in sorted(zip(*(column.to_pylist() for column in truncates.columns), strict=True)):
-        places_of[label].append(tuple(place))
+    counts, keys, columns, truncates, inserted, ranges = changes.fold(_facts, lambda facts: _counted([empty, *facts]))
+    keys_of, columns_of, places_of = (_by_table(found) for found in (keys, columns, truncates))
     candidates = _candidates(inserted.to_pylist(), _overlapping(ranges))
-    known = {}
-    for row in sorted(counts.to_pylist(), key=lambda row: row["table"]):
-        of_table = tuple(sorted(tuple(text.split("\0")) if text else () for text in keys_of[row["table"]]))
-        known[row["table"]] = KnownTable(
+    labelled = counts.append_column("table", labels(counts)).filter(counts["table_name"].is_valid())
+    labelled = labelled.append_column("name", labelled["table_name"])
+    of_tables = grouped([labelled.select(["table", *_OF_TABLE])], _OF_TABLE).to_pylist()
+    tables = {
+        row["table"]: KnownTable(
             **row,
-            keys=of_table,
-            columns=tuple(sorted(columns_of[row["table"]])),
-            truncates=tuple(places_of[row["table"]]),
+            keys=tuple(sorted(tuple(key.split("\0")) if key else () for (key,) in keys_of[row["table"]])),
+            columns=tuple(sorted(column for (column,) in columns_of[row["table"]])),
+            truncates=tuple(sorted(places_of[row["table"]])),
             candidates=tuple(candidates[row["table"]]),
         )
-    return known
+        for row in sorted(of_tables, key=itemgetter("table"))
+    }
+    return Known(tables, counts.select([*OF_COUNTS, "changes"]).to_pylist())
+
+
+def _by_table(rows: pa.Table) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of each table, without its name."""
+    found = defaultdict[str, list[tuple[Any, ...]]](list)
+    for label, *row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        found[label].append(tuple(row))
+    return found
 
 
 def _overlapping(ranges: pa.Table) -> set[tuple[str, str]]:
@@ -174,11 +216,6 @@ def _candidates(columns: list[dict[str, Any]], overlapping: set[tuple[str, str]]
             is_unique = (column["table"], column["column"]) not in overlapping
             found[column["table"]].append(Candidate(column["column"], column["rows"], is_unique))
     return found
-
-
-def tables_of(capture: Any) -> dict[str, KnownTable]:
-    """The :func:`known_tables` of a capture. One with ``answers`` is asked once."""
-    return answer_of(capture, "known_tables", lambda asked: known_tables(changes_of(asked, FACTS)))
 
 
 def find_table(known: Mapping[str, KnownTable], table: str) -> KnownTable:
@@ -267,9 +304,7 @@ def without_key(known: Mapping[str, KnownTable]) -> list[str]:
     return [name for name, table in known.items() if not table.keyed]
 
 
-_VALUES: Final = pa.schema(
-    [("table", pa.string()), ("column", pa.string()), ("value", pa.string()), ("ordinal", pa.int64())]
-)
+_VALUES: Final = pa.schema([(name, pa.string()) for name in ("table", "column", "value")])
 _NUMBERED: Final = _VALUES.append(pa.field("number", pa.int64()))
 
 
@@ -299,36 +334,45 @@ def _repeated(capture: Any, names: Sequence[str]) -> set[tuple[str, ...]]:
     return {tuple(row.values()) for row in repeated.totals({}).to_pylist()}
 
 
+def _are_inserted(batch: pa.RecordBatch) -> pa.Array:
+    """Whether each change is a committed row that is new in its table."""
+    inserted = pc.is_in(batch["operation"], pa.array([str(Operation.INSERT), str(Operation.REFRESH)]))
+    return pc.and_(batch["table_name"].is_valid(), pc.and_(inserted, are_committed(batch)))
+
+
 def _inserted_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The values of inserted rows, one by one."""
-    inserted = pc.is_in(batch["operation"], pa.array([str(Operation.INSERT), str(Operation.REFRESH)]))
-    rows = batch.filter(pc.and_(batch["table_name"].is_valid(), pc.and_(inserted, are_committed(batch))))
+    rows = batch.filter(_are_inserted(batch))
     pairs = Pairs(rows["after"])
+    return pa.RecordBatch.from_arrays(
+        [labels(rows).take(pa.array(pairs.rows)), pairs.names, pairs.values], schema=_VALUES
+    )
+
+
+def _uniqueness(columns: _ColumnCodes, inserted: Bools) -> tuple[pa.Table, pa.Table]:
+    """For each table and column of inserted rows the number of rows, the first ordinal, and whether values repeat or
+    are NULL; and for those without repeats the ``least`` and the ``most`` of the values, by length and then as text."""
+    pairs = columns.pairs
+    wanted = inserted[pairs.rows]
     ordinals = np.arange(len(pairs.rows)) - np.repeat(np.cumsum(pairs.sizes) - pairs.sizes, pairs.sizes)
-    columns = [labels(rows).take(pa.array(pairs.rows)), pairs.names, pairs.values, pa.array(ordinals)]
-    return pa.RecordBatch.from_arrays(columns, schema=_VALUES)
-
-
-def _uniqueness(batch: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
-    """For each table and column the number of rows, the first ordinal, and whether values repeat or are NULL; and for
-    those without repeats the ``least`` and the ``most`` of the values, by length and then as text."""
-    by_column = pa.table(batch).group_by(["table", "column"], use_threads=False)
-    counts = by_column.aggregate(
+    rows = pa.table({"code": columns.codes[wanted], "value": pairs.values.filter(wanted), "ordinal": ordinals[wanted]})
+    counts = rows.group_by("code", use_threads=False).aggregate(
         [("value", "count_distinct"), ("value", "count"), ("ordinal", "count"), ("ordinal", "min")]
     )
     distinct = pc.and_(
         pc.equal(counts["value_count_distinct"], counts["ordinal_count"]),
         pc.equal(counts["value_count"], counts["ordinal_count"]),
     )
-    columns = {"table": counts["table"], "column": counts["column"], "rows": counts["ordinal_count"]}
-    table = pa.table(columns | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
-    values = pa.table(batch).filter(pc.is_in(_names(batch), _names(table.filter(distinct))))
-    length = pc.utf8_lpad(pc.binary_length(values["value"]).cast(pa.string()), 10, "0")
-    ranked = pa.table(
-        {name: values[name] for name in ("table", "column")}
-        | {name: pc.binary_join_element_wise(length, values["value"], "") for name in ("least", "most")}
+    facts = columns.names_of(np.asarray(counts["code"])) | {"rows": counts["ordinal_count"]}
+    table = pa.table(facts | {"ordinal": counts["ordinal_min"], "repeated": pc.invert(distinct)})
+    unique = rows.filter(pc.is_in(rows["code"], counts["code"].filter(distinct).combine_chunks()))
+    length = pc.utf8_lpad(pc.binary_length(unique["value"]).cast(pa.string()), 10, "0")
+    ranked = pc.binary_join_element_wise(length, unique["value"], "")
+    bounds = grouped(
+        [pa.table({"code": unique["code"], "least": ranked, "most": ranked})], {"least": "min", "most": "max"}
     )
-    return table, grouped([ranked], {"least": "min", "most": "max"})
+    named = columns.names_of(np.asarray(bounds["code"]))
+    return table, pa.table(named | {name: bounds[name] for name in ("least", "most")})
 
 
 # --- keys that rows had -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,8 @@ from cdcwb.analysis.integrity import findings, findings_by_code
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
-from cdcwb.dataset import Rows, joined, total
+from cdcwb.analysis.totals import count_changes, count_events, count_transactions, count_versions
+from cdcwb.dataset import total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 Facts = dict[str, Any]
+Row = dict[str, Any]
 CHECKS: Final = ("counters", "positions", "continuity")
 """What is checked apart from the bytes: each is a fact, null if it was not checked."""
 
@@ -35,6 +37,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
 """Shapes of files whose locations are rows; they determine the unit of a file without events."""
 
+_FIRST_PLACES: Final = 3  # locations of each code of a problem
+_PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
 _INCOMPLETE: Final = frozenset({Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS})
 _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
 
@@ -75,10 +79,7 @@ def summarize(
     say("counting events")
     facts |= _events(capture.files, count_events(capture), unfiltered)
     say("counting changes")
-    changes = _grouped(capture.rows("changes", _OF_CHANGES), _OF_CHANGES, lambda batch: {"changes": _one(batch)})
-    named = _OF_CHANGES[:2]
-    versions = _grouped(capture.rows("table_versions", named), named, lambda batch: {"versions": _one(batch)})
-    facts |= _changes(changes, versions)
+    facts |= _changes(count_changes(capture, unfiltered), count_versions(capture))
     say("counting transactions")
     facts |= _transactions(count_transactions(capture), facts)
     facts |= {name: capture.facts.get(name) for name in ("restart_position", "highest_commit", "changed_at")}
@@ -325,63 +326,3 @@ def _time(micros: int | None) -> str | None:
 def _best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:
     """The smallest or the largest value of the rows; None without values."""
     return choose((row[name] for row in rows if row[name] is not None), default=None)
-
-
-# --- counts -----------------------------------------------------------------------------------------------------------
-
-Row: TypeAlias = dict[str, Any]
-
-_FIRST_PLACES: Final = 3  # locations of each code of a problem
-_PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
-_OF_EVENTS: Final = ["file_index", "offset_unit", "kind", "record_type"]
-_OF_CHANGES: Final = ["schema_name", "table_name", "operation", "outcome"]
-_OF_TRANSACTIONS: Final = ["outcome", "completeness"]
-_SUMMED: Final = {
-    **dict.fromkeys(("events", "length", "changes", "versions", "transactions"), "sum"),
-    **dict.fromkeys(("first_position", "first_time"), "min"),
-    **dict.fromkeys(("reach", "last_position", "last_time"), "max"),
-}
-"""How the numbers of groups are merged."""
-
-
-def _grouped(rows: Rows, by: list[str], columns: Callable[[pa.RecordBatch], Mapping[str, pa.Array]]) -> list[Row]:
-    """The groups of rows that are equal in ``by``, with the numbers that ``columns`` gives for single rows."""
-    numbers = columns(joined([], rows.schema))
-    totals = {name: _SUMMED[name] for name in numbers}
-    groups = rows.totals(totals, lambda batch: {**{name: batch[name] for name in by}, **columns(batch)})
-    found: list[Row] = groups.to_pylist()
-    return found
-
-
-def _one(batch: pa.RecordBatch) -> pa.Array:
-    return pa.repeat(1, len(batch))
-
-
-def count_events(capture: Capture) -> list[Row]:
-    """By file_index, offset_unit, kind and record_type: ``events``, the sum of ``length``, the highest end (``reach``),
-    the first and last position (without heartbeats) and time (microseconds since 1970)."""
-
-    def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        is_placed = pc.not_equal(batch["kind"], str(Kind.HEARTBEAT))  # the position of a heartbeat may be zero
-        position = pc.if_else(is_placed, batch["position"], pa.scalar(None, pa.string()))
-        time = batch["changed_at"].cast(pa.int64())
-        numbers = {"events": _one(batch), "length": batch["length"], "reach": pc.add(batch["offset"], batch["length"])}
-        return numbers | {
-            f"{at}_{name}": value
-            for name, value in (("position", position), ("time", time))
-            for at in ("first", "last")
-        }
-
-    needed = [*_OF_EVENTS, "offset", "length", "position", "changed_at"]
-    return _grouped(capture.rows("events", needed), _OF_EVENTS, columns)
-
-
-def count_transactions(capture: Capture) -> list[Row]:
-    """By outcome and completeness: ``transactions``, their first begin and last end (microseconds since 1970)."""
-
-    def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        first, last = (batch[name].cast(pa.int64()) for name in ("began_at", "ended_at"))
-        return {"transactions": _one(batch), "first_time": first, "last_time": last}
-
-    rows = capture.rows("transactions", [*_OF_TRANSACTIONS, "began_at", "ended_at"])
-    return _grouped(rows, _OF_TRANSACTIONS, columns)

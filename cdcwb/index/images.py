@@ -38,6 +38,8 @@ class Pairs:
 
     def find(self, rows: Ints, names: pa.Array) -> Ints:
         """For each of some rows and names the number of its pair; -1 if the row has no such name."""
+        if not len(rows):
+            return np.zeros(0, np.int64)
         known = self.coded.dictionary
         codes = np.asarray(pc.index_in(names, value_set=known).fill_null(-1))
         is_wanted = np.zeros(len(known) + 1, np.bool_)
