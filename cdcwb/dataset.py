@@ -319,10 +319,12 @@ def _hashes_of(texts: pa.Array) -> Any:
 @dataclass(frozen=True)
 class Reading:
     """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
-    batches. What only the function needs is not passed to Spark and back."""
+    batches. What only the function needs is not passed to Spark and back. ``of_files``: from files, whenever they are
+    asked for, which is faster than from a copy."""
 
     spark: SparkSession
     through: Callable[[Callable[[Batches], Batches], pa.Schema], DataFrame]
+    of_files: bool
 
 
 class SparkRows(Rows):
@@ -345,6 +347,11 @@ class SparkRows(Rows):
             schema = self.schema
             return self._through(lambda batches: conform(batches, schema), schema)
         return self._source
+
+    @property
+    def of_files(self) -> bool:
+        """Whether tasks read the rows from files."""
+        return isinstance(self._source, Reading) and self._source.of_files
 
     @property
     def spark(self) -> SparkSession:
@@ -465,9 +472,15 @@ class SparkRows(Rows):
         return not self._steps and not isinstance(self._source, Reading)
 
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
-        """See :class:`Rows`."""
-        values = other.to_frame(self.spark).select(*keys, name)
-        return SparkRows(self.frame.join(values, [*keys], "left"), self.schema.append(other.schema.field(name)))
+        """See :class:`Rows`. Few values are sent to every task."""
+        own, schema = self.schema, self.schema.append(other.schema.field(name))
+        if not isinstance(other, SparkRows) and (values := other.select([*keys, name]).table()).nbytes <= _SENT:
+            few = Rows(partial(_batches_of, values), values.schema)
+            return self.step(
+                lambda batches: Rows(lambda: batches, own).with_column_of(few, keys, name).batches(), schema
+            )
+        frame = other.to_frame(self.spark).select(*keys, name)
+        return SparkRows(self.frame.join(frame, [*keys], "left"), schema)
 
     def union(self, other: Rows) -> Rows:
         """See :class:`Rows`."""
@@ -477,10 +490,15 @@ class SparkRows(Rows):
         def through(function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
             return self._through(function, schema).union(other._through(function, schema))
 
-        return SparkRows(Reading(self.spark, through), self.schema)
+        return SparkRows(Reading(self.spark, through, self.of_files and other.of_files), self.schema)
 
 
 _ANSWER: Final = pa.schema([("answer", pa.binary())])
+_SENT: Final = 2 << 20  # bytes of values that are sent to every task
+
+
+def _batches_of(rows: pa.Table) -> Batches:
+    return iter(rows.to_batches())
 
 
 def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:

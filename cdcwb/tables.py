@@ -166,7 +166,7 @@ class Live(ReadingPlan, _InSession):
         def read(function: Callable[[Batches], Batches], made: pa.Schema) -> DataFrame:
             return self._read(**options, **through(function, made))
 
-        return SparkRows(Reading(self.spark, read), schema)
+        return SparkRows(Reading(self.spark, read, self.origin is not None), schema)
 
     def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
         options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}

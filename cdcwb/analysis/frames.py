@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Rows, SparkRows, answer_of
 from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
@@ -33,13 +34,40 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
     wanted = list(dict.fromkeys([*columns, "changed_at"]))
     if isinstance(selected := capture.rows("changes", wanted), HeaderRows):
         return selected
-    rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, "committed_at", "transaction_id"])))
-    rows = dated(rows, capture.rows)
+    rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, *_OF_TIMES])))
+    few = answer_of(capture, "transactions of changes without a time", _dating) if _of_files(rows) else None
+    rows = dated(rows, capture.rows if few is None else lambda _table, _columns: few)
     return rows.map(_with_time, rows.schema).select(wanted)
 
 
 def _with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index("changed_at"), "changed_at", time_of_row(batch))
+
+
+_OF_TIMES: Final = ("changed_at", "committed_at", "transaction_id")
+_MOST_DATING: Final = 20_000
+
+
+def _of_files(rows: Rows) -> bool:
+    return isinstance(rows, SparkRows) and rows.of_files
+
+
+def _dating(capture: Any) -> Rows | None:
+    """The transactions whose times are those of changes without an own one; None if these are very many."""
+
+    def ids(batch: pa.RecordBatch) -> pa.Array:
+        has_time = pc.or_(batch["changed_at"].is_valid(), batch["committed_at"].is_valid())
+        return batch["transaction_id"].filter(pc.invert(has_time)).unique().slice(0, _MOST_DATING + 1)
+
+    def merged(parts: Sequence[pa.Array]) -> pa.Array:
+        return pa.concat_arrays([*parts, pa.array([], pa.string())]).unique().slice(0, _MOST_DATING + 1)
+
+    wanted = capture.rows("changes", _OF_TIMES).fold(ids, merged)
+    if len(wanted) > _MOST_DATING:
+        return None
+    rows = capture.rows("transactions", ("transaction_id", "began_at", "ended_at"))
+    found = rows.where(lambda batch: pc.is_in(batch["transaction_id"], wanted)).table()
+    return Rows(lambda: iter(found.to_batches()), found.schema)
 
 
 _SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
@@ -125,7 +153,7 @@ class TableSnapshot:
     Each table is written when it is first used: as ``NAME.parquet`` to ``folder``, which is permanent, or without one
     to a temporary folder that is deleted with this object. Workers of a cluster cannot write to a temporary folder, so
     on a cluster without a shared ``folder`` nothing is written and every analysis reads the capture. A saved capture is
-    not written again. Everything else is that of the original capture.
+    not written again, nor are changes that tasks read from files. Everything else is that of the original capture.
 
     Raises OptionError if ``folder`` has a table's name that was not written by Spark.
     """
@@ -146,6 +174,8 @@ class TableSnapshot:
         every = self._columns.get(table)
         if self._store is None or self._store.folder is None or every is None or not {*columns} <= {*every}:
             return self._capture.rows(table, columns)
+        if table == "changes" and _of_files(rows := self._capture.rows(table, columns)):
+            return rows
         if table not in self._kept:
             self._kept[table] = self._store.keep(table, self._capture.rows(table, every))
         if (local := self._capture.local_rows(table, columns)) is not None:

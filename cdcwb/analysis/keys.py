@@ -152,9 +152,11 @@ class Known(NamedTuple):
     counts: list[dict[str, Any]]
 
 
-def known_of(capture: Any) -> Known:
-    """What is known of the changes of a capture. One with ``answers`` is asked once."""
-    return answer_of(capture, "known", lambda asked: _known(changes_of(asked, FACTS)))
+def known_of(capture: Any, keys: Keyed | None = None) -> Known:
+    """What is known of the changes of a capture, with ``keys`` (:func:`with_keys`). One with ``answers`` is asked
+    once."""
+    name = f"known {sorted((table, *columns) for table, columns in (keys or {}).items())}"
+    return answer_of(capture, name, lambda asked: _known(changes_of(asked, FACTS, keys)))
 
 
 def tables_of(capture: Any) -> dict[str, KnownTable]:
