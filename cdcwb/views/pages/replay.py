@@ -25,7 +25,7 @@ from cdcwb.analysis.history import (
     state_rows,
     value_rows,
 )
-from cdcwb.analysis.keys import Keyed, KnownTable, find_table, infer_keys, known_of, tables_of
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, tables_of
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
