@@ -45,7 +45,7 @@ _PLAIN: Final = ("position", "commit_position", *HEADERS)
 _OF_EVENTS: Final = ("file_index", "offset", "length", "event_no", "changed_at")
 _NUMBERS: Final = (*_OF_EVENTS, "part", "part_row")
 READ: Final = (*_OF_EVENTS, *(name for name in _CODES_OF.values() if name != "table"), "table_name", *_PLAIN[:2])
-"""The columns of events that are indexed, besides :data:`HEADERS`, which are in ``headers`` or columns of their own."""
+"""The columns of events that are indexed, besides :data:`HEADERS`."""
 
 RECORDS: Final = pa.schema(
     [
@@ -73,9 +73,7 @@ def records_of(parts: Sequence[Path]) -> Iterator[pa.RecordBatch]:
 def described_record(batch: pa.RecordBatch, part: int = 0, row: int = 0) -> pa.RecordBatch:
     """The rows of :data:`RECORDS` of events with the columns of :data:`READ`."""
     columns = {name: batch[name] for name in batch.schema.names}
-    for name in HEADERS:
-        if name not in columns:
-            columns[name] = pc.map_lookup(batch["headers"], name, "first")
+    columns |= {name: pc.map_lookup(batch["headers"], name, "first") for name in HEADERS}
     label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
     columns |= {"table": pc.coalesce(label, batch["table_name"])}
     columns |= {"part": pa.repeat(part, len(batch)), "part_row": pa.array(np.arange(row, row + len(batch)))}

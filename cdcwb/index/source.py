@@ -29,8 +29,8 @@ from cdcwb.formats.dissector import described_by
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import absolute, info_of, is_copy, version_of
 from cdcwb.index.changes import DESCRIBED, READ, Changes, build_changes, check_number, described, open_changes
+from cdcwb.index.record_index import READ as READ_EVENTS
 from cdcwb.index.record_index import (
-    HEADERS,
     RECORDS,
     RecordIndex,
     build_index,
@@ -38,7 +38,6 @@ from cdcwb.index.record_index import (
     open_index,
     records_of,
 )
-from cdcwb.index.record_index import READ as READ_EVENTS
 from cdcwb.index.store import Store
 from cdcwb.model import TABLES
 from cdcwb.opening import SAVED, read_description, saved_at
@@ -216,14 +215,6 @@ def _stamp(file: str | Path) -> list[Any]:
 
 def _build_records(store: Store, capture: Capture) -> RecordIndex:
     rows = capture.rows("events", (*READ_EVENTS, "headers"))
-    if isinstance(rows, SparkRows):
-        from pyspark.sql import functions as F
-
-        headers = [F.try_element_at("headers", F.lit(name)).alias(name) for name in HEADERS]
-        schema = pa.schema(
-            [*(rows.schema.field(name) for name in READ_EVENTS), *((name, pa.string()) for name in HEADERS)]
-        )
-        rows = SparkRows(rows.frame.select(*READ_EVENTS, *headers), schema)
     with _described(rows, described_record, RECORDS) as (batches, _):
         return build_index(store, batches, *_facts(capture))
 
