@@ -317,7 +317,7 @@ def _hashes_of(texts: pa.Array) -> Any:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TaskReader:
     """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
     batches. What only the function needs is not passed to Spark and back. ``of_files``: from files, whenever they are
     asked for, which is faster than from a copy."""
@@ -334,7 +334,7 @@ class SparkRows(Rows):
     Functions that follow one another (``steps``) run together in one step of a task."""
 
     def __init__(
-        self, source: DataFrame | Reading, schema: pa.Schema, steps: Sequence[Callable[[Batches], Batches]] = ()
+        self, source: DataFrame | TaskReader, schema: pa.Schema, steps: Sequence[Callable[[Batches], Batches]] = ()
     ) -> None:
         self.schema = schema
         self._source = source
@@ -343,7 +343,7 @@ class SparkRows(Rows):
     @cached_property
     def frame(self) -> DataFrame:
         """The rows as a DataFrame."""
-        if isinstance(self._source, Reading) or self._steps:
+        if isinstance(self._source, TaskReader) or self._steps:
             schema = self.schema
             return self._through(lambda batches: conform(batches, schema), schema)
         return self._source
@@ -351,12 +351,12 @@ class SparkRows(Rows):
     @property
     def of_files(self) -> bool:
         """Whether tasks read the rows from files."""
-        return isinstance(self._source, Reading) and self._source.of_files
+        return isinstance(self._source, TaskReader) and self._source.of_files
 
     @property
     def spark(self) -> SparkSession:
         """The session of the rows."""
-        return self._source.spark if isinstance(self._source, Reading) else self._source.sparkSession
+        return self._source.spark if isinstance(self._source, TaskReader) else self._source.sparkSession
 
     def _through(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
         """The DataFrame of ``schema`` that the steps and then a function make of the batches of each task."""
@@ -369,7 +369,7 @@ class SparkRows(Rows):
                 batches = step(batches)
             return function(batches)
 
-        if isinstance(self._source, Reading):
+        if isinstance(self._source, TaskReader):
             return self._source.through(made, schema)
         return self._source.mapInArrow(made, from_arrow_schema(schema))
 
@@ -469,7 +469,7 @@ class SparkRows(Rows):
     @property
     def _is_frame(self) -> bool:
         """Whether the rows are those of a DataFrame that is there."""
-        return not self._steps and not isinstance(self._source, Reading)
+        return not self._steps and not isinstance(self._source, TaskReader)
 
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
         """See :class:`Rows`. Few values are sent to every task."""
@@ -490,7 +490,7 @@ class SparkRows(Rows):
         def through(function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
             return self._through(function, schema).union(other._through(function, schema))
 
-        return SparkRows(Reading(self.spark, through, self.of_files and other.of_files), self.schema)
+        return SparkRows(TaskReader(self.spark, through, self.of_files and other.of_files), self.schema)
 
 
 _ANSWER: Final = pa.schema([("answer", pa.binary())])

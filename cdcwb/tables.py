@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
-from cdcwb.dataset import Batches, Reading, Rows, SparkRows, needs_images, schema_of
+from cdcwb.dataset import Batches, Rows, SparkRows, TaskReader, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
@@ -166,7 +166,7 @@ class Live(ReadingPlan, _InSession):
         def read(function: Callable[[Batches], Batches], made: pa.Schema) -> DataFrame:
             return self._read(**options, **through(function, made))
 
-        return SparkRows(Reading(self.spark, read, self.origin is not None), schema)
+        return SparkRows(TaskReader(self.spark, read, self.origin is not None), schema)
 
     def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
         options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}
