@@ -58,7 +58,7 @@ READER_OPTIONS = (
     "columns",
     "table_images",
     "table_schema",
-    "schema",
+    "function_schema",
 )
 """Options of every source, besides those of its format. Spark sets the first two from the arguments of its ``load``,
 :func:`cdcwb.load` all others but ``images``, ``mode`` and ``columns`` (of events; with ``table``, its own); ``listing``
@@ -67,8 +67,8 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 (:class:`cdcwb.formats.parts.SplitPart`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
-JSON. ``function0`` and so on have a function that runs over the batches of a task, and ``schema`` the Spark schema of
-what it makes, as JSON (:func:`through`)."""
+JSON. ``function0`` and so on have a function that runs over the batches of a task, and ``function_schema`` the Spark
+schema of what it makes, as JSON (:func:`through`)."""
 _ENDS: Final = "ends"
 _FUNCTION: Final = "function"
 _OPTION: Final = 768 << 10  # bytes in an option
@@ -201,7 +201,7 @@ def through(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> dict[str, str]:
     """The options with which tasks pass on what a function makes of their batches: batches of ``schema``."""
-    return {"schema": from_arrow_schema(schema).json(), **_written(_FUNCTION, cloudpickle.dumps(function))}
+    return {"function_schema": from_arrow_schema(schema).json(), **_written(_FUNCTION, cloudpickle.dumps(function))}
 
 
 def _written(name: str, content: bytes) -> dict[str, str]:
@@ -308,8 +308,8 @@ def _plan(format: str, options: dict[str, str]) -> Plan:
 
 def schema_of(format: str, options: dict[str, str]) -> StructType:
     """The Spark schema of a :class:`Reader` with these options."""
-    if "schema" in options:
-        return StructType.fromJson(json.loads(options["schema"]))
+    if "function_schema" in options:
+        return StructType.fromJson(json.loads(options["function_schema"]))
     request = _request(options)
     if "groups" in options:
         return from_arrow_schema(SENT)
