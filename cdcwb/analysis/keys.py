@@ -83,7 +83,7 @@ _TOTALS: Final[tuple[dict[str, str], ...]] = (
     {},
     {},
     {"rows": "sum", "ordinal": "min", "repeated": "any"},
-    {},
+    {"times": "sum"},
 )
 """What is known of tables: the counts, the keys, the columns and the TRUNCATEs, and of inserted rows without a key the
 columns, and ranges of the values of those that may be unique (:func:`_uniqueness`)."""
@@ -201,11 +201,13 @@ def _by_table(rows: pa.Table) -> dict[str, list[tuple[Any, ...]]]:
 def _overlapping(ranges: pa.Table) -> set[tuple[str, str]]:
     """The columns of tables of which some ranges overlap."""
     rows = ranges.sort_by([(name, "ascending") for name in ("table", "column", "least")]).to_pylist()
-    return {
-        (row["table"], row["column"])
+    again = [row for row in rows if row["times"] > 1]
+    again += [
+        row
         for before, row in pairwise(rows)
         if (row["table"], row["column"]) == (before["table"], before["column"]) and row["least"] <= before["most"]
-    }
+    ]
+    return {(row["table"], row["column"]) for row in again}
 
 
 def _candidates(columns: list[dict[str, Any]], overlapping: set[tuple[str, str]]) -> dict[str, list[Candidate]]:
@@ -374,7 +376,8 @@ def _uniqueness(columns: _ColumnCodes, inserted: Bools) -> tuple[pa.Table, pa.Ta
         [pa.table({"code": unique["code"], "least": ranked, "most": ranked})], {"least": "min", "most": "max"}
     )
     named = columns.names_of(np.asarray(bounds["code"]))
-    return table, pa.table(named | {name: bounds[name] for name in ("least", "most")})
+    times = pa.repeat(1, len(bounds))
+    return table, pa.table(named | {"least": bounds["least"], "most": bounds["most"], "times": times})
 
 
 # --- keys that rows had -----------------------------------------------------------------------------------------------

@@ -154,13 +154,14 @@ def test_a_column_looks_like_a_key_where_each_inserted_row_has_a_value_of_its_ow
         change(21, "UPDATE", T, after={"kind": "b", "no": "2", "name": "z"}),
         *(change(30 + n, "INSERT", "shop.few", after={"no": str(n)}) for n in range(19)),
         *(change(60 + n, "INSERT", "shop.same", after={"no": str(n // 15 * 10 + n % 10)}) for n in range(30)),
+        *(change(90 + n, "INSERT", "shop.again", after={"no": str(n % 20)}) for n in range(22)),
     ]
     tables = Tables(changes=changes)
     rows = tables.rows("changes", FACTS)
-    found = infer_keys(tables, [T, "shop.few", "shop.same"])
+    found = infer_keys(tables, [T, "shop.few", "shop.same", "shop.again"])
     assert {name: (one.column, one.rows) for name, one in found.items()} == {T: ("no", 20)}
     keys = with_keys(rows, {T: ["no"]}).table()["key"].to_pylist()
-    assert keys == [*([("no", str(n))] for n in range(1, 21)), [("no", "2")], *[None] * 49]
+    assert keys == [*([("no", str(n))] for n in range(1, 21)), [("no", "2")], *[None] * 71]
 
 
 def test_a_key_is_filled_in_only_where_an_image_has_all_of_its_columns() -> None:
