@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +129,30 @@ def test_a_stream_may_come_in_many_batches(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "MOST_PLACES", 1000)
     rows = [record(f"{at + (3 if at % 10 == 5 else 0):04}") for at in range(200)]
     assert len(steps("gbase8s", *rows)) == 20
+
+
+@pytest.mark.parametrize("back", [0.0, 0.02, 0.5])
+def test_runs_of_records_have_the_totals_of_their_records(back: float) -> None:
+    source = random.Random(int(100 * back))
+    number, rows = 1000, list[dict[str, Any]]()
+    for offset in range(200):
+        number += -source.randrange(30) if source.random() < back else source.randrange(3)
+        part = str(source.randrange(3))
+        rows.append(record(f"{number:09}", headers=headers(part), file_index=offset // 70, offset=offset % 70))
+    expected = {}
+    for part in "012":
+        own = [row["position"] for row in rows if row["headers"] == headers(part)]
+        steps = sum(later < earlier for earlier, later in pairwise(own))
+        behind = sum(one < max(own[:at], default="") for at, one in enumerate(own))
+        expected[f"t, partition {part}"] = (len(own), steps, behind, min(own), max(own))
+    source.shuffle(rows)
+    events = [
+        {name: value for name, value in change(1, "INSERT").items() if name in cdcwb.model.EVENTS.names}
+        | {"format": "qlik-kafka", **row}
+        for row in rows
+    ]
+    capture: Any = Tables(events=events)
+    capture.format = "qlik-kafka"
+    names = ("records", "steps_back", "behind", "first", "last")
+    found = {row["stream"]: tuple(row[name] for name in names) for row in positions(capture).of_positions}
+    assert found == expected
