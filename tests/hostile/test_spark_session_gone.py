@@ -61,7 +61,7 @@ from cdcwb.spark.session import get_spark
 
 local_tables.AT_MOST, tables.MOST_ROWS, tables.MOST_IMAGES = 0, -1, -1  # as if they were large
 folder = Path(sys.argv[2])
-live = cdcwb.load(sys.argv[1])
+live = cdcwb.load(sys.argv[1], keys="shop.customer:customer_id")
 opened = live.view.drift()
 saved = cdcwb.load(live.save(folder / "saved"))
 rows = cdcwb.load(live.spark.read.option("header", True).csv(sys.argv[3]), "idm-event-log")
