@@ -190,12 +190,8 @@ class Rows:
         schema = self.schema.append(other.schema.field(name))
 
         def read() -> Batches:
-            values = other.select([*keys, name]).table()
-            known = _combined(values, keys)
-            for batch in self._read():
-                at = pc.index_in(_combined(batch, keys), known, skip_nulls=True)
-                column = values[name].take(at).combine_chunks()
-                yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+            column = _ColumnByKey(other.select([*keys, name]).table(), keys, name)
+            return column.added(self._read(), schema)
 
         return Rows(read, schema)
 
@@ -475,10 +471,8 @@ class SparkRows(Rows):
         """See :class:`Rows`. Few values are sent to every task."""
         own, schema = self.schema, self.schema.append(other.schema.field(name))
         if not isinstance(other, SparkRows) and (values := other.select([*keys, name]).table()).nbytes <= _SENT:
-            few = Rows(partial(_batches_of, values), values.schema)
-            return self.step(
-                lambda batches: Rows(lambda: batches, own).with_column_of(few, keys, name).batches(), schema
-            )
+            column = _ColumnByKey(values, keys, name)
+            return self.step(lambda batches: column.added(conform(batches, own), schema), schema)
         frame = other.to_frame(self.spark).select(*keys, name)
         return SparkRows(self.frame.join(frame, [*keys], "left"), schema)
 
@@ -494,11 +488,7 @@ class SparkRows(Rows):
 
 
 _ANSWER: Final = pa.schema([("answer", pa.binary())])
-_SENT: Final = 2 << 20  # bytes of values that are sent to every task
-
-
-def _batches_of(rows: pa.Table) -> Batches:
-    return iter(rows.to_batches())
+_SENT: Final = 32 << 20  # bytes of values that are sent to every task
 
 
 def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
@@ -514,12 +504,42 @@ def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
     return pc.sort_indices(pa.table(columns), sort_keys=keys)
 
 
+class _ColumnByKey:
+    """A column of rows with unique keys, to be looked up."""
+
+    def __init__(self, rows: pa.Table, keys: Sequence[str], name: str) -> None:
+        self._keys = list(keys)
+        known = _combined(rows, keys)
+        hashes = text_hashes(known)
+        order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[order]
+        self._known, self._values = (one.take(pa.array(order)) for one in (known, rows[name].combine_chunks()))
+
+    def added(self, batches: Batches, schema: pa.Schema) -> Batches:
+        """The batches with the value for the key of each row; null where there is none."""
+        for batch in batches:
+            column = self._of(_combined(batch, self._keys))
+            yield pa.RecordBatch.from_arrays([*batch.columns, column], schema=schema)
+
+    def _of(self, keys: pa.Array) -> pa.Array:
+        if not len(self._hashes):
+            return pa.nulls(len(keys), self._values.type)
+        wanted = text_hashes(keys)
+        at = np.minimum(np.searchsorted(self._hashes, wanted), len(self._hashes) - 1)
+        is_known = np.asarray(pc.fill_null(pc.equal(self._known.take(pa.array(at)), keys), False))
+        is_other = (self._hashes[at] == wanted) & ~is_known & np.asarray(keys.is_valid())
+        if is_other.any():  # texts with one hash
+            others = pc.index_in(keys.filter(pa.array(is_other)), self._known)
+            at[is_other] = np.asarray(others.fill_null(0))
+            is_known[is_other] = np.asarray(others.is_valid())
+        return self._values.take(pa.array(at, mask=~is_known))
+
+
 def _combined(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> Any:
-    """The values of some columns as one; null where one is null."""
-    columns = [rows[name] for name in keys]
-    if len(columns) == 1:
-        return columns[0]
-    return pc.binary_join_element_wise(*[column.cast(pa.string()) for column in columns], "\n")
+    """The values of some columns as one text; null where one is null."""
+    columns = [rows[name].cast(pa.string()) for name in keys]
+    combined = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, "\n")
+    return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _merged(batches: Batches, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> list[T]:

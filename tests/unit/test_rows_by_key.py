@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -68,3 +70,26 @@ def test_equal_texts_have_equal_hashes_wherever_they_are(cut: Callable[[pa.Array
     assert len(set(hashes.values())) == len(hashes)
     assert hashes["a"] == text_hashes(pa.array(["a"])).tolist()[0]
     assert hashes[None] == 0
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("collide", [False, True])
+def test_a_column_is_looked_up_by_key_also_where_texts_have_one_hash(
+    keys: list[str], collide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if collide:
+        monkeypatch.setattr(dataset, "text_hashes", lambda texts: np.zeros(len(texts), np.uint64))
+    source = random.Random(1)
+    values = {(f"{source.randrange(99)}", source.randrange(3)): n for n in range(80)}
+    if len(keys) == 1:
+        values = {(a, 0): n for (a, _), n in values.items()}
+    other = pa.table({"a": [a for a, _ in values], "b": [b for _, b in values], "value": [*values.values()]})
+    asked = [(None if n % 7 == 0 else f"{source.randrange(120)}", source.randrange(3)) for n in range(200)]
+    rows = pa.table(
+        {"a": [a for a, _ in asked], "b": [b for _, b in asked]}, pa.schema([("a", pa.string()), ("b", pa.int64())])
+    )
+    found = Rows(lambda: iter(rows.to_batches(64)), rows.schema).with_column_of(
+        Rows(lambda: iter(other.to_batches()), other.schema), keys, "value"
+    )
+    expected = [values.get((a, b if len(keys) > 1 else 0)) if a is not None else None for a, b in asked]
+    assert found.table()["value"].to_pylist() == expected
