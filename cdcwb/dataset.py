@@ -458,7 +458,7 @@ class SparkRows(Rows):
                 for rows in conform([batch.select(schema.names)], schema):
                     yield batch.filter(_mask(predicate, rows))
 
-        if self._is_frame and len(self.frame.columns) > len(schema):
+        if self._has_others:
             return SparkRows(self.frame.mapInArrow(kept, self.frame.schema), schema)
         return self.step(kept, schema)
 
@@ -467,12 +467,19 @@ class SparkRows(Rows):
         """Whether the rows are those of a DataFrame that is there."""
         return not self._steps and not isinstance(self._source, TaskReader)
 
+    @property
+    def _has_others(self) -> bool:
+        """Whether there are columns that are not in the schema."""
+        return self._is_frame and len(self.frame.columns) > len(self.schema)
+
     def with_column_of(self, other: Rows, keys: Sequence[str], name: str) -> Rows:
         """See :class:`Rows`. Few values are sent to every task."""
-        own, schema = self.schema, self.schema.append(other.schema.field(name))
-        if not isinstance(other, SparkRows) and (values := other.select([*keys, name]).table()).nbytes <= _SENT:
-            column = _ColumnByKey(values, keys, name)
-            return self.step(lambda batches: column.added(conform(batches, own), schema), schema)
+        schema = self.schema.append(other.schema.field(name))
+        if not isinstance(other, SparkRows) and not self._has_others:
+            values = other.select([*keys, name]).table()
+            if values.nbytes <= _SENT:
+                column = _ColumnByKey(values, keys, name)
+                return self.step(lambda batches: column.added(batches, schema), schema)
         frame = other.to_frame(self.spark).select(*keys, name)
         return SparkRows(self.frame.join(frame, [*keys], "left"), schema)
 

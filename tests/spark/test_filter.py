@@ -226,3 +226,12 @@ def test_what_was_detected_and_the_facts_are_those_of_the_capture(capture: Captu
     part = capture.filter(tables=["customer"])
     assert part.detected.collect() == capture.detected.collect()
     assert (part.facts, part.files) == (capture.facts, capture.files)
+
+
+def test_typed_rows_keep_their_columns_where_other_tables_decide(capture: Capture) -> None:
+    part = capture.filter(where='outcome == "open"').table("shop.customer", ["city"], images="after")
+    rows = part.select("transaction_id", "after.city").collect()
+    open_ones = names(capture.transactions.where("outcome = 'open'"))
+    every = capture.table("shop.customer", ["city"], images="after").select("transaction_id", "after.city").collect()
+    assert sorted(map(str, rows)) == sorted(str(row) for row in every if row.transaction_id in open_ones)
+    assert rows
