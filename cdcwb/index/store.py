@@ -112,6 +112,13 @@ def _cache() -> Path | None:
     return folder
 
 
+def _as_array(table: pa.Table) -> pa.StructArray:
+    """The rows of a table. PyArrow 18 fails for a table without rows."""
+    if not len(table):
+        return pa.array([], pa.struct(list(table.schema)))
+    return table.combine_chunks().to_struct_array().combine_chunks()
+
+
 def _written(folder: Path, file: str, tables: Mapping[str, pa.Table], facts: Mapping[str, Any], keep: bool) -> Entry:
     """Writes a file and maps it; it is deleted at once unless ``keep``, and exists as long as it is mapped."""
     handle, temporary_name = tempfile.mkstemp(prefix=f".{file}.", dir=folder)  # readable by its user only
@@ -119,7 +126,7 @@ def _written(folder: Path, file: str, tables: Mapping[str, pa.Table], facts: Map
     temporary = Path(temporary_name)
     try:
         about = json.dumps({"name": file, "facts": facts}).encode()
-        rows = [table.combine_chunks().to_struct_array().combine_chunks() for table in tables.values()]
+        rows = [_as_array(table) for table in tables.values()]
         lists = [pa.ListArray.from_arrays(pa.array([0, len(one)], pa.int32()), one) for one in rows]
         batch = pa.RecordBatch.from_arrays(lists, list(tables)).replace_schema_metadata({_ABOUT: about})
         with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_stream(sink, batch.schema) as writer:
