@@ -24,8 +24,8 @@ from cdcwb.analysis.keys import (
     Order,
     changes_of,
     find_table,
+    known_of,
     orders,
-    tables_of,
     tenures,
 )
 from cdcwb.dataset import Rows, differ, numbered, total
@@ -69,7 +69,7 @@ def history(capture: Any, table: str | KnownTable, key: Key, keys: Keyed | None 
     """
     known = table
     if isinstance(known, str):
-        known = find_table(tables_of(capture), known)
+        known = find_table(known_of(capture).tables, known)
         if wrong := check_key(known, key):
             raise OptionError("; ".join(wrong))
     narrow = changes_of(capture, FACTS, keys)

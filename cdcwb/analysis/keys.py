@@ -159,11 +159,6 @@ def known_of(capture: Any, keys: Keyed | None = None) -> Known:
     return answer_of(capture, name, lambda asked: _known(changes_of(asked, FACTS, keys)))
 
 
-def tables_of(capture: Any) -> dict[str, KnownTable]:
-    """The tables of the changes of a capture; see :class:`Known`."""
-    return known_of(capture).tables
-
-
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
     """The tables of changes (rows with :data:`FACTS`); see :class:`Known`."""
     return _known(changes).tables
@@ -315,7 +310,7 @@ _NUMBERED: Final = _VALUES.append(pa.field("number", pa.int64()))
 def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
     """The inferred keys of ``tables``, of which no change has a key, by table: the first column that is unique in all
     inserted rows. A table without such a column, or with fewer than 20 inserted rows, is not in the result."""
-    keyless = [table for name, table in tables_of(capture).items() if name in tables] if tables else []
+    keyless = [table for name, table in known_of(capture).tables.items() if name in tables] if tables else []
     first = [[*takewhile(lambda one: not one.is_unique, table.candidates)] for table in keyless]
     names = [f"{table.table}\0{one.column}" for table, doubtful in zip(keyless, first, strict=True) for one in doubtful]
     wrong = _repeated(capture, names) if names else set()

@@ -34,8 +34,8 @@ from cdcwb.analysis.keys import (
     Tenure,
     changes_of,
     find_table,
+    known_of,
     orders,
-    tables_of,
     tenures,
 )
 from cdcwb.dataset import Batches, Rows, differ, joined
@@ -81,7 +81,7 @@ def state(capture: Any, table: str, position: str | None = None, time: dt.dateti
 
     Raises OptionError for a table without changes or whose changes all lack a key.
     """
-    known = find_table(tables_of(capture), table)
+    known = find_table(known_of(capture).tables, table)
     check_keyed(known)
     return rows_at(capture, known, position, time)
 

@@ -19,8 +19,8 @@ from cdcwb.analysis.keys import (
     Place,
     changes_of,
     infer_keys,
+    known_of,
     places,
-    tables_of,
     without_key,
 )
 from cdcwb.dataset import Rows, answer_of, differ, joined, text_hashes
@@ -57,7 +57,7 @@ def row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
 
 
 def _row_versions(capture: Any) -> tuple[Rows, dict[str, InferredKey]]:
-    known = tables_of(capture)
+    known = known_of(capture).tables
     inferred = infer_keys(capture, without_key(known))
     keys = {table: (key.column,) for table, key in inferred.items()}
     changes = changes_of(capture, (*FACTS, "transaction_id", "table_version"), keys)

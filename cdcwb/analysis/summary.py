@@ -19,7 +19,7 @@ from cdcwb.analysis.integrity import findings, findings_by_code
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
-from cdcwb.analysis.totals import count_changes, count_events, count_transactions, count_versions
+from cdcwb.analysis.totals import Row, count_changes, count_events, count_transactions, count_versions
 from cdcwb.dataset import total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.words import plural
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 Facts = dict[str, Any]
-Row = dict[str, Any]
 CHECKS: Final = ("counters", "positions", "continuity")
 """What is checked apart from the bytes: each is a fact, null if it was not checked."""
 

@@ -18,7 +18,7 @@ from cdcwb import xds
 from cdcwb.analysis.event_log import LOCATION, location_texts
 from cdcwb.analysis.event_log_page import LogPage, Page, Records, evenly
 from cdcwb.analysis.frames import TableStore
-from cdcwb.analysis.keys import InferredKey, changes_of, tables_of, without_key
+from cdcwb.analysis.keys import InferredKey, changes_of, known_of, without_key
 from cdcwb.analysis.keys import infer_keys as infer
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Published, Summary, counted, firsts_of_parts
 from cdcwb.dataset import PART, Batches
@@ -94,7 +94,7 @@ def xds_of_changes(
 
 
 def _inferred(capture: Any) -> list[InferredKey]:
-    return list(infer(capture, without_key(tables_of(capture))).values())
+    return list(infer(capture, without_key(known_of(capture).tables)).values())
 
 
 def _rendered(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:

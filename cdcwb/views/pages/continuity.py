@@ -10,7 +10,7 @@ from cdcwb import charts
 from cdcwb.analysis.continuity import MOST_BREAKS, Continuity, continuity
 from cdcwb.analysis.counters import Counters, counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
-from cdcwb.analysis.keys import find_table, infer_keys, tables_of
+from cdcwb.analysis.keys import find_table, infer_keys, known_of
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import KINDS, ApplyRule, simulated
@@ -168,7 +168,7 @@ class ContinuityPage(Page):
         if asked is None:
             return
         table, key = asked
-        known = find_table(tables_of(self.capture), table)
+        known = find_table(known_of(self.capture).tables, table)
         inferred = infer_keys(self.capture, [known.table]) if not known.keyed else {}
         keys = {name: [one.column] for name, one in inferred.items()}
         row = RowHistory.of(self.capture, known, key, keys)

@@ -25,7 +25,7 @@ from cdcwb.analysis.history import (
     state_rows,
     value_rows,
 )
-from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, tables_of
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
@@ -124,7 +124,7 @@ def _ask(
     understood = tried(lambda: read_rules(rules), Rules())
     moment = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
     wanted: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
-    known = tables_of(capture)
+    known = known_of(capture).tables
     most = sorted(known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
     chosen = tried(lambda: find_table(known, table), None) if table else next(iter(most), None)
     notes: list[str] = []
