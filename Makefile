@@ -47,11 +47,13 @@ test: env java browser s3 stores ## check the code, then run every test at its n
 face: env java ## write what users see now to tests/face/expected; ONLY="gbase8s gbase8s-reports" writes these alone
 	@$(BIN)/python -m tests.face $(ONLY)
 
+# The last step asks all questions about 100 million changes, which takes hours and 50 GB of disk.
 test-full: env java browser s3 stores ## run the tests that are left out above for their time or size; takes long
 	$(SPARK_TESTS) $(PYTEST) $(IN_TWO) --no-loadscope-reorder --slow -m slow
 	$(PYTEST) --full -m full
 	$(MAKE) test-oldest test-cluster
 	$(MAKE) test-live ONLY="--full"
+	$(MAKE) bench-questions ARGS="--sizes 1,4,16,500 --check"
 
 # Marked are tests of what asks Spark most: loading, questions, replay, export. Readers say the same on both.
 test-oldest: $(OLDEST)/.ready ## run the tests that tell most of Spark on the oldest supported PySpark

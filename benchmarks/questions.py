@@ -1,9 +1,10 @@
 """How long does every question about a large capture take, and how much memory?
 
-``python -m benchmarks.questions [--format NAME] [--changes N] [--sizes 1,4,16]`` generates captures of 1, 4 and 16
-times the size (:mod:`benchmarks.scale`; kept in ``benchmarks/.cache``), asks each all questions of the pages in a
-process of its own, where Spark answers with a driver of 4 GB (``SPARK_DRIVER_MEMORY`` is another size), and prints the
-seconds of each question and the peak memory of each process. 100 million changes: ``--changes 6250000``.
+``python -m benchmarks.questions [--format NAME] [--changes N] [--sizes 1,4,16] [--only PAGE] [--check]`` generates
+captures of 1, 4 and 16 times the size (:mod:`benchmarks.scale`; kept in ``benchmarks/.cache``), asks each all
+questions of the pages in a process of its own, where Spark answers with a driver of 4 GB (``SPARK_DRIVER_MEMORY`` is
+another size), and prints the seconds of each question, and the peak memory of each process with each page. 100 million
+changes are size 500.
 """
 
 from __future__ import annotations
@@ -12,89 +13,113 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.end_to_end import report, watched
+from benchmarks.end_to_end import latest_peaks, report, watched
 from benchmarks.scale import generated
 from cdcwb.formats import FORMATS
 
-__all__ = ["measure", "rows_of"]
+__all__ = ["PAGES", "measure", "rows_of"]
 
-_DRIVER = "4g"
+PAGES: Final = ("summary", "CapturePage", "Transactions", "Masks", "Drift", "ContinuityPage", "Replay", "History")
+"""What is asked: the summary, and the panels of pages (:mod:`cdcwb.views.pages`)."""
+
+_DRIVER: Final = "4g"
+_GROWN: Final = 4  # exit code where the memory of a Python process grows
+_MOST: Final = 2.0  # times the memory that a page of the smallest capture takes
+_SHOWN: Final = 0.05  # seconds; what is answered sooner is left out
+_LEAST: Final = 1 << 30  # bytes that are not much for a process
 
 
-def main() -> None:
+def main() -> int:
     """Prints the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.questions", description=__doc__.split("\n")[0])
     parser.add_argument("--format", choices=FORMATS, default="gbase8s", help="(default: %(default)s)")
     parser.add_argument("--changes", type=int, default=200_000, help="changes of size 1 (default: %(default)s)")
     parser.add_argument("--sizes", default="1,4,16", help="sizes, separated by commas (default: %(default)s)")
-    parser.add_argument("--measure", metavar="CAPTURE", help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=PAGES, action="append", help="this page; may be repeated")
+    parser.add_argument("--check", action="store_true", help="exit code 4 if the memory of a Python process grows")
+    parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        report(_ask(Path(options.measure)))
-        return
-    found = {}
+        path, *pages = options.measure
+        for result in _ask(Path(path), pages):
+            report(result)
+        return 0
+    found: dict[int, dict[str, dict[str, Any]]] = {}
     for size in map(int, options.sizes.split(",")):
-        found[size] = measure(generated(options.format, options.changes * size) / "capture")
-        print(f"size {size}: {sum(found[size]['seconds'].values()):.1f} s", file=sys.stderr, flush=True)
+        found[size] = measure(generated(options.format, options.changes * size) / "capture", options.only or PAGES)
+        seconds = sum(sum(one["seconds"].values()) for one in found[size].values())
+        print(f"size {size}: {seconds:.1f} s", file=sys.stderr, flush=True)
     print("\n".join(rows_of(found)))
+    return _GROWN if options.check and _grown(found) else 0
 
 
-def measure(capture: Path) -> dict[str, Any]:
-    """The ``seconds`` of each question about a capture, and the peak ``memory`` of each process in bytes, by role."""
+def measure(capture: Path, pages: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The ``seconds`` of each question of some pages about a capture, and the peak ``memory`` in bytes by role: of the
+    driver, of the JVM, and of the largest Python worker."""
     os.environ.setdefault("SPARK_DRIVER_MEMORY", _DRIVER)
     os.environ["CDCWB_LOCAL_LIMIT"] = "0"  # Spark answers, whatever the size is
-    (seconds,), memory = watched(
-        [sys.executable, "-m", "benchmarks.questions", "--measure", str(capture)], str(capture)
+    command = [sys.executable, "-m", "benchmarks.questions", "--measure", str(capture), *pages]
+    results, _ = watched(command, f"{capture}: the questions")
+    return {result["page"]: result for result in results}
+
+
+def _grown(found: dict[int, dict[str, dict[str, Any]]]) -> bool:
+    first, *others = found.values()
+    return any(
+        peak > max(_LEAST, _MOST * first[page]["memory"][role])
+        for other in others
+        for page, one in other.items()
+        for role, peak in one["memory"].items()
+        if role != "JVM"
     )
-    return {"seconds": seconds, "memory": memory}
 
 
-def rows_of(found: dict[int, dict[str, Any]]) -> list[str]:
-    """The results by size as a table in Markdown: a row for each question in seconds, and for each process in MB."""
-    head = ["| question |", *(f" {size} |" for size in found)]
-    questions = dict.fromkeys(name for one in found.values() for name in one["seconds"])
-    roles = dict.fromkeys(role for one in found.values() for role in one["memory"])
-    rows = ["".join(head), "| --- |" + " ---: |" * len(found)]
-    for name in questions:
-        rows.append(f"| {name} |" + "".join(f" {one['seconds'].get(name, 0):.1f} s |" for one in found.values()))
-    for role in roles:
-        rows.append(
-            f"| memory: {role} |" + "".join(f" {one['memory'].get(role, 0) / 1e6:.0f} MB |" for one in found.values())
-        )
+def rows_of(found: dict[int, dict[str, dict[str, Any]]]) -> list[str]:
+    """The results by size and page as a table in Markdown: a row for each question in seconds, and for each process of
+    a page in MB."""
+    rows = ["| question |" + "".join(f" {size} |" for size in found), "| --- |" + " ---: |" * len(found)]
+    for page in next(iter(found.values())):
+        ones = [of[page] for of in found.values()]
+        for unit, scale, digits, what in (("s", 1, 1, "seconds"), ("MB", 1e6, 0, "memory")):
+            for name in dict.fromkeys(name for one in ones for name in one[what]):
+                numbers = [one[what].get(name, 0) / scale for one in ones]
+                if max(numbers) >= _SHOWN:
+                    cells = "".join(f" {number:,.{digits}f} {unit} |" for number in numbers)
+                    rows.append(f"| {page}: {name} |{cells}")
     return rows
 
 
-def _ask(path: Path) -> dict[str, float]:
-    """The seconds of each question."""
+def _ask(path: Path, pages: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What :func:`measure` gives, page by page."""
     import cdcwb
     from cdcwb.analysis.summary import summarize
-    from cdcwb.views import pages
+    from cdcwb.dataset import answer_of
+    from cdcwb.views import pages as of_pages
 
     seconds: dict[str, float] = {}
 
-    def timed(name: str, function: Callable[[], Any]) -> Any:
+    def timed(page: str, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         began = time.monotonic()
-        result = function()
+        result = function(*arguments)
         seconds[name] = time.monotonic() - began
-        print(f"{name}: {seconds[name]:.1f} s", file=sys.stderr, flush=True)
+        print(f"{page}: {name}: {seconds[name]:.1f} s", file=sys.stderr, flush=True)
         return result
 
-    capture = timed("load", lambda: cdcwb.load(path))
-    timed("summary", lambda: summarize(capture))
-    kinds = (
-        *(pages.CapturePage, pages.Transactions, pages.Masks, pages.Drift),
-        *(pages.ContinuityPage, pages.Replay, pages.History),
-    )
-    for kind in kinds:
-        page = timed(f"{kind.__name__}", lambda kind=kind: kind.of(capture))
-        for name in page.panels():
-            timed(f"{kind.__name__}.{name}", getattr(page, name))
-    return seconds
+    capture = timed(pages[0], "load", cdcwb.load, path)
+    for page in pages:
+        if page == "summary":
+            timed(page, "all", answer_of, capture, "summary", summarize)
+        else:
+            shown = timed(page, "page", getattr(of_pages, page).of, capture)
+            for name in shown.panels():
+                timed(page, name, getattr(shown, name))
+        yield {"page": page, "seconds": dict(seconds), "memory": latest_peaks()}
+        seconds.clear()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -44,6 +45,25 @@ def of_all(rows: Rows, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequ
     if isinstance(rows, HeaderRows):
         return rows.fold_headers(ask_all, merge)
     return rows.fold(lambda batch: ask_all(headers_of(batch)), merge)
+
+
+Question = tuple[Callable[[Headers, Bools], Any], Callable[[Sequence[Any]], Any]]
+
+
+def together(rows: Rows, *questions: Question) -> list[Callable[[], Any]]:
+    """The results of several pairs of functions over all changes of a table, each when it is asked for. One pass gives
+    them all; the index answers each alone."""
+    if isinstance(rows, HeaderRows):
+        return [cache(partial(of_all, rows, *question)) for question in questions]
+
+    def ask_each(headers: Headers, mask: Bools) -> list[Any]:
+        return [ask(headers, mask) for ask, _ in questions]
+
+    def merge_each(parts: Sequence[list[Any]]) -> list[Any]:
+        return [merge([part[number] for part in parts]) for number, (_, merge) in enumerate(questions)]
+
+    every = cache(partial(of_all, rows, ask_each, merge_each))
+    return [lambda number=number: every()[number] for number in range(len(questions))]  # type: ignore[misc]
 
 
 def time_axis(

@@ -45,7 +45,7 @@ def _with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 _OF_TIMES: Final = ("changed_at", "committed_at", "transaction_id")
-_MOST_DATING: Final = 500_000
+_MOST_DATING: Final = 1_000_000
 
 
 def _of_files(rows: Rows) -> bool:

@@ -7,7 +7,7 @@ The columns that an update changed come from its mask, else from its images, els
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
@@ -20,7 +20,7 @@ from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.integrity import first_problems
-from cdcwb.dataset import grouped
+from cdcwb.dataset import answer_of, grouped
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.changes import KEYS, changed_keys
 from cdcwb.index.columns import BETWEEN, NO_TIME, Bools, Headers, Ints, names_of, table_labels
@@ -42,9 +42,9 @@ MOST_MASKS: Final = 30
 _HEADERS: Final = ("operation", "schema_name", "table_name", "changed_at", "committed_at", "changed_columns")
 _SOURCES: Final = ("mask", "images", "log")
 _PLACE: Final = ("file_index", "offset", "file", "position")
-_OF_SOURCES: Final = (
-    *("operation", "schema_name", "table_name", "record_type", "change_mask", "changed_columns", "change_source"),
-    *("key", "file_index", "offset", "file"),
+_COUNTED: Final = (
+    *("operation", "schema_name", "table_name", "table_version", "record_type", "change_mask", "changed_columns"),
+    *("change_source", "key", "after", *_PLACE),
 )
 _MASKS: Final = ["table", "table_version", "operation", "change_mask", "set"]
 
@@ -61,15 +61,37 @@ class ChangeSources:
     idle: dict[str, tuple[int, int, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """What changes tell without their times, each when it is asked for."""
+
+    changed: Callable[[], Changed]
+    sources: Callable[[], ChangeSources]
+    held: Callable[[], pa.Table]
+    masks: Callable[[], pa.Table]
+
+
+def _counts(capture: Any) -> _Counts:
+    def asked(capture: Any) -> _Counts:
+        questions = (
+            (partial(change_counts.changed, paired=True), change_counts.merge_changed),
+            (_sources_of, _merged_sources),
+            (_held, _merged_held),
+            (_masks_of, _merged_masks),
+        )
+        return _Counts(*change_counts.together(capture.rows("changes", _COUNTED), *questions))
+
+    return answer_of(capture, "counts of masks", asked)
+
+
 def changed(capture: Any) -> Changed:
     """Which columns updates changed, alone and in pairs."""
-    ask = partial(change_counts.changed, paired=True)
-    return change_counts.of_all(capture.rows("changes", _HEADERS), ask, change_counts.merge_changed)
+    return _counts(capture).changed()
 
 
 def change_sources(capture: Any) -> ChangeSources:
     """The sources of change information of updates, and the first no-op update."""
-    return change_counts.of_all(capture.rows("changes", _OF_SOURCES), _sources_of, _merged_sources)
+    return _counts(capture).sources()
 
 
 def _sources_of(headers: Headers, mask: Bools) -> ChangeSources:
@@ -151,7 +173,7 @@ def columns(capture: Any, changed: Changed) -> list[Record]:
     images of updates ``set`` (a value), ``null`` (NULL), ``not_captured`` (the image lacks it); ``became_null``:
     changed to NULL. By table, then most changed first. ``changed`` is :func:`changed`."""
     names = ("became_null", "set", "null")
-    held = change_counts.of_all(capture.rows("changes", _IMAGES), _held, _merged_held).to_pylist()
+    held = _counts(capture).held().to_pylist()
     images = {row["table"]: row["set"] for row in held if row["column"] is None}
     by_column: dict[tuple[str, str], Record] = {key: {} for key in changed.columns}
     by_column |= {(row["table"], row["column"]): row for row in held if row["column"] is not None}
@@ -163,7 +185,6 @@ def columns(capture: Any, changed: Changed) -> list[Record]:
     return sorted(rows, key=lambda row: (row["table"], -row["changed"], row["column"]))
 
 
-_IMAGES: Final = ("operation", "schema_name", "table_name", "changed_columns", "after")
 _COUNTS: Final = ("set", "null", "became_null")
 _HELD: Final = pa.schema([("table", pa.string()), ("column", pa.string()), *((name, pa.int64()) for name in _COUNTS)])
 _SHAPES: Final = 1 << 14  # images that differ in their columns, NULL or changed columns, counted in one product
@@ -281,8 +302,7 @@ def masks(capture: Any, limit: int = MOST_MASKS) -> list[Record]:
     """The distinct masks: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
     ``changed_columns`` (its meaning), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
     first; the ``limit`` most frequent."""
-    columns = [*_MASKS[1:4], "schema_name", "table_name", "changed_columns", *_PLACE]
-    rows = change_counts.of_all(capture.rows("changes", columns), _masks_of, _merged_masks).to_pylist()
+    rows = _counts(capture).masks().to_pylist()
     rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
     rows = rows[:limit]
     for row in rows:

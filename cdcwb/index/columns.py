@@ -132,7 +132,7 @@ class Codes:
     def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: str = "") -> None:
         self.codes = codes
         self.texts = texts
-        self._short = short
+        self.short = short
 
     def value(self, row: int) -> str | None:
         """The text, or None."""
@@ -144,11 +144,11 @@ class Codes:
         """See :class:`Column`."""
         if value is None:
             return np.asarray(self.codes < 0)
-        return self.rows_of(compared(self.texts, sign, value, self._short))
+        return self.rows_of(compared(self.texts, sign, value, self.short))
 
     def has(self, text: str) -> bool:
         """Whether a row may equal the text."""
-        return bool(compared(self.texts, "==", text, self._short).any())
+        return bool(compared(self.texts, "==", text, self.short).any())
 
     def code_of(self, text: str) -> int:
         """The code of a text, -1 if unknown."""

@@ -28,7 +28,13 @@ TIME: Final = ("time_from", "time_to", "without_time")
 _OF_TRANSACTIONS: Final = {"outcomes", "users", "transactions"}
 """The fields that transactions themselves have, too."""
 
-_FACETS: Final = {"tables": "table", "operations": "operation", "outcomes": "outcome", "users": "user"}
+_FACETS: Final = {
+    "tables": "table",
+    "operations": "operation",
+    "outcomes": "outcome",
+    "users": "user",
+    "columns": "changed_columns",
+}
 _SEARCHED: Final = ("table", "user", "changed_columns", "transaction", "position")
 
 
@@ -103,19 +109,42 @@ class Selected:
     def facets(self) -> dict[str, list[tuple[str, int]]]:
         """The values of a field, and the number of selected changes with each, most first; the selection of the field
         itself is ignored. Fields: tables, operations, outcomes, users, columns."""
-        changes, counts_of = self.changes, {}
+        numbers, columns = self._combinations
+        chosen, counts_of = self.selection.chosen(), {}
+        times = np.bincount(numbers[self.mask(_FACETS)], minlength=len(columns["table"].codes))
+        fits = {
+            field: columns[column].compare(COMPARED[field][1], chosen[field])
+            for field, column in _FACETS.items()
+            if field in chosen
+        }
         for name, column in _FACETS.items():
-            codes, texts = self._columns[column].codes, self._columns[column].texts.to_pylist()
-            numbers = np.bincount(codes[self.mask([name]) & (codes >= 0)], minlength=len(texts)).tolist()
-            counts_of[name] = sorted(zip(texts, numbers, strict=True), key=lambda item: (-item[1], item[0]))
-        mask = self.mask(["columns"]) & (changes.set >= 0)
-        times = np.bincount(changes.set[mask], minlength=len(changes.sets))
-        columns: Counter[str] = Counter()
-        for code in np.flatnonzero(times).tolist():
-            for name in changes.sets[code]:
-                columns[name] += int(times[code])
-        counts_of["columns"] = sorted(columns.items(), key=lambda item: (-item[1], item[0]))
+            codes, texts = columns[column].codes, columns[column].texts.to_pylist()
+            mask = reduce(and_, (one for field, one in fits.items() if field != name), codes >= 0)
+            totals = np.bincount(codes[mask], times[mask], minlength=len(texts)).astype(np.int64).tolist()
+            if name == "columns":
+                counts: Counter[str] = Counter()
+                for names, total in zip(texts, totals, strict=True):
+                    counts.update(dict.fromkeys(names, total) if total else {})
+                texts, totals = list(counts), list(counts.values())
+            counts_of[name] = sorted(zip(texts, totals, strict=True), key=lambda item: (-item[1], item[0]))
         return counts_of
+
+    @cached_property
+    def _combinations(self) -> tuple[Ints, dict[str, Codes]]:
+        """The number of the combination of values that each change has in the fields of :meth:`facets`, and the
+        columns of the combinations."""
+        numbers, many = np.zeros(len(self.changes), np.int64), 1
+        columns = [self._columns[name] for name in _FACETS.values()]
+        for column in columns:
+            many *= len(column.texts) + 1
+            if many > _MOST:
+                numbers, many = _numbered(numbers), len(numbers) * (len(column.texts) + 1)
+            numbers = numbers * (len(column.texts) + 1) + column.codes + 1
+        numbers = _numbered(numbers)
+        rows = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+        rows[numbers] = np.arange(len(numbers))  # one of each combination
+        of_rows = [Codes(column.codes[rows], column.texts, column.short) for column in columns]
+        return numbers, dict(zip(_FACETS.values(), of_rows, strict=True))
 
     def problems(self) -> list[dict[str, Any]]:
         """The problems of selected transactions and records; if everything is selected, all problems. A record is
@@ -159,6 +188,11 @@ class Selected:
         if not isinstance(positions, Texts):
             return np.zeros(len(self.changes), np.bool_)
         return np.append(positions.compare(sign, value), False)[self.changes.record]  # -1 selects the last
+
+
+def _numbered(values: Ints) -> Ints:
+    """Equal numbers from 0 for equal values."""
+    return np.asarray(pa.array(values).dictionary_encode().indices).astype(np.int64)
 
 
 def _range(chosen: Mapping[str, Any]) -> tuple[int, int]:

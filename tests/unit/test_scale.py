@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cdcwb
+from benchmarks.copies import copied
 from benchmarks.scale import growth, row_of, stages_of
+from cdcwb.analysis.summary import summarize
+from cdcwb_synth import generate
 from scripts.scale_chart import figure
 
 
@@ -48,3 +53,21 @@ def test_the_chart_has_a_line_for_each_format_and_measure() -> None:
     drawn = figure({"gbase8s": sizes, "debezium": sizes})
     assert [list(line.y) for line in drawn.data[:2]] == [[2000.0, 2000.0], [301.0, 301.0]]
     assert [line.name for line in drawn.data if line.showlegend] == ["gbase8s", "debezium"]
+
+
+def test_copies_of_a_capture_are_one_stream_without_a_break(tmp_path: Path) -> None:
+    one = generate("gbase8s", changes=400, seed=7, to=tmp_path / "one", table_names=True, truncates=1)
+    copied(one, 3, tmp_path / "three")
+    files = sorted((tmp_path / "three" / "capture").iterdir())
+    assert [file.name for file in files] == ["stream-1.bin", "stream-2.bin", "stream-3.bin"]
+    assert files[0].read_bytes() == (one / "capture" / "stream-1.bin").read_bytes()
+    before, after = (summarize(cdcwb.load(folder / "capture")) for folder in (one, tmp_path / "three"))
+    for name in ("events", "changes", "transactions", "changes_by_outcome", "changes_by_operation"):
+        many = {key: 3 * n for key, n in before[name].items()} if isinstance(before[name], dict) else 3 * before[name]
+        assert after[name] == many
+    assert before["changes"] == 400
+    assert after["continuity"]["breaks"] == 0
+    assert not after["findings_by_code"]
+    codes_before, codes_after = ({row["code"] for row in one["problems_by_code"]} for one in (before, after))
+    assert codes_before == codes_after
+    assert after["first_time"] == before["first_time"] < before["last_time"] < after["last_time"]
