@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.dataset import Rows, SparkRows, joined, schema_of
+from cdcwb.dataset import Rows, joined, schema_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import KINDS, Comparison, Filter, FilterError, columns_of, matching, needed_by, parse, value_kinds
 from cdcwb.formats.options import nearest
+from cdcwb.spark_rows import SparkRows
 from cdcwb.tables import Part, Tables, only, rows_of
 
 if TYPE_CHECKING:

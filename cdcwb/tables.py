@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cdcwb import model
-from cdcwb.dataset import Batches, Rows, SparkRows, TaskReader, needs_images, schema_of
+from cdcwb.dataset import Batches, Rows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
@@ -26,6 +26,7 @@ from cdcwb.local_tables import (
     tables_of,
     versions_from,
 )
+from cdcwb.spark_rows import SparkRows, TaskReader
 from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 

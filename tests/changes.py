@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb import model
-from cdcwb.dataset import Rows, SparkRows, schema_of
+from cdcwb.dataset import Rows, schema_of
+from cdcwb.spark_rows import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

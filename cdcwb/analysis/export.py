@@ -37,12 +37,13 @@ import pyarrow.parquet as pq
 from cdcwb import model
 from cdcwb.analysis.line_text import lines
 from cdcwb.analysis.order import ordered
-from cdcwb.dataset import Rows, SparkRows
+from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import SAVED
+from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import batches_of
 from cdcwb.writing import remove, written
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Rows, SparkRows, answer_of
+from cdcwb.dataset import Rows, answer_of
 from cdcwb.errors import OptionError
 from cdcwb.filtering import dated
 from cdcwb.filtering import time_of as time_of_row
@@ -19,6 +19,7 @@ from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
+from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import Stored
 from cdcwb.tables import MOST_ROWS
 from cdcwb.times import LEAST, TimeAxis, fences, time_of

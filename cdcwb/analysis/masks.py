@@ -63,7 +63,7 @@ class ChangeSources:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What changes tell without their times, each when it is asked for."""
+    """Counts that need no times, each when it is asked for."""
 
     changed: Callable[[], Changed]
     sources: Callable[[], ChangeSources]

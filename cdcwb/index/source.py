@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cdcwb.dataset import Rows, SparkRows, conform
+from cdcwb.dataset import Rows, conform
 from cdcwb.errors import CaptureError
 from cdcwb.formats import Paths, get_format
 from cdcwb.formats.containers.registry import without_login
@@ -103,7 +103,7 @@ def _described(
     """The rows of ``schema`` that a function makes, and their number, 0 if it is not known yet. Those that Spark makes
     are in temporary Parquet files."""
     made = rows.map(function, schema)
-    if not isinstance(rows, SparkRows):
+    if not rows.in_spark:
         yield made.batches(), 0
         return
     with tempfile.TemporaryDirectory(prefix="cdcwb-index-") as folder:

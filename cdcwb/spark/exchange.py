@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.dataset import Batches, SparkRows
+from cdcwb.dataset import Batches
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import Plan
@@ -24,6 +24,7 @@ from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.requests import select
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import Outcome
+from cdcwb.spark_rows import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

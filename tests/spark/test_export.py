@@ -21,8 +21,9 @@ import pytest
 
 from cdcwb import model
 from cdcwb.analysis.export import export, write_stream
-from cdcwb.dataset import Rows, SparkRows, schema_of
+from cdcwb.dataset import Rows, schema_of
 from cdcwb.errors import OptionError
+from cdcwb.spark_rows import SparkRows
 from tests.limits import run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdcwb.dataset import SparkRows
+from cdcwb.spark_rows import SparkRows
 from cdcwb.xds import ROWS
 from tests.published_logs import SETTINGS, check_published, some_log
 

@@ -37,6 +37,7 @@ LAYERS = (
     ("local_tables",),
     ("stored", "filters"),
     ("spark", "live"),
+    ("spark_rows",),
     ("dataset",),
     ("formats",),
     ("model",),

@@ -30,13 +30,13 @@ from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_ta
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
-from cdcwb.dataset import SparkRows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
 from cdcwb.report.opening import asked_of, check_target, limited, look_at, open_target, options_of
+from cdcwb.spark_rows import SparkRows
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
 from cdcwb.words import count, duration, joined, plural, to_the_second, visible
