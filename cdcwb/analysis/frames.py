@@ -21,7 +21,6 @@ from cdcwb.model import TABLES
 from cdcwb.spark.session import on_cluster
 from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import Stored
-from cdcwb.tables import MOST_ROWS
 from cdcwb.times import LEAST, TimeAxis, fences, time_of
 from cdcwb.writing import scratch
 
@@ -140,6 +139,9 @@ def _merged_axes(parts: Sequence[TimeAxis | None]) -> TimeAxis | None:
 
 # --- snapshot ---------------------------------------------------------------------------------------------------------
 
+MOST_LOCAL: Final = 2_000_000
+"""The most rows of a table that Spark stored that are read in this process; the tasks of Spark read more."""
+
 _NAMES: Final = ("transactions", "changes", "problems")
 _PLACED: Final = (
     *("file_index", "offset", "operation", "position", "transaction_id", "schema_name", "table_name"),
@@ -182,7 +184,7 @@ class TableSnapshot:
         if (local := self._capture.local_rows(table, columns)) is not None:
             return local
         stored = Stored(self._store.folder / f"{table}.parquet", table, columns)
-        return stored if stored.count() <= MOST_ROWS else self._kept[table].select(columns)
+        return stored if stored.count() <= MOST_LOCAL else self._kept[table].select(columns)
 
 
 # --- tables that are read several times -------------------------------------------------------------------------------

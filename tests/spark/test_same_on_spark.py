@@ -47,7 +47,7 @@ def test_a_page_is_the_same_if_spark_answers(
 ) -> None:
     here = content(DATA / name, pages)
     monkeypatch.setattr(local_tables, "AT_MOST", 0)
-    monkeypatch.setattr(frames, "MOST_ROWS", 0)  # not from the tables that Spark stored either
+    monkeypatch.setattr(frames, "MOST_LOCAL", 0)  # not from the tables that Spark stored either
     capture = cdcwb.load(DATA / name)
     assert capture.local_rows("changes", ()) is None
     there = content(DATA / name, pages)
