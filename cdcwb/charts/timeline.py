@@ -295,8 +295,12 @@ def tell(times: list[Bar], places: list[Bar], unit: str) -> None:
     whole = whole_seconds(times)
     extents = {id(span.record): span.end - span.start for span in times}
     for cut in (1, 2, 4, 8):
+        texts: dict[int, list[str]] = {}
         for span in (*times, *places):
-            span.hover = _hover(span.record, extents.get(id(span.record), 0), whole, cut, unit)
+            number = id(span.record)
+            if number not in texts:
+                texts[number] = _hover(span.record, extents.get(number, 0), whole, cut, unit)
+            span.hover = texts[number]
         if sum(len(text.encode()) for span in times + places for text in span.hover) <= _TEXTS:
             return
 
