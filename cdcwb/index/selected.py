@@ -133,14 +133,10 @@ class Selected:
     def _combinations(self) -> tuple[Ints, dict[str, Codes]]:
         """The number of the combination of values that each change has in the fields of :meth:`facets`, and the
         columns of the combinations."""
-        numbers, many = np.zeros(len(self.changes), np.int64), 1
+        numbers = np.zeros(len(self.changes), np.int64)
         columns = [self._columns[name] for name in _FACETS.values()]
         for column in columns:
-            many *= len(column.texts) + 1
-            if many > _MOST:
-                numbers, many = _numbered(numbers), len(numbers) * (len(column.texts) + 1)
-            numbers = numbers * (len(column.texts) + 1) + column.codes + 1
-        numbers = _numbered(numbers)
+            numbers = _numbered(numbers * (len(column.texts) + 1) + column.codes + 1)
         rows = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
         rows[numbers] = np.arange(len(numbers))  # one of each combination
         of_rows = [Codes(column.codes[rows], column.texts, column.short) for column in columns]
