@@ -21,7 +21,7 @@ from benchmarks.end_to_end import latest_peaks, report, watched
 from benchmarks.scale import generated
 from cdcwb.formats import FORMATS
 
-__all__ = ["PAGES", "measure", "rows_of"]
+__all__ = ["PAGES", "grown", "measure", "rows_of"]
 
 PAGES: Final = ("summary", "CapturePage", "Transactions", "Masks", "Drift", "ContinuityPage", "Replay", "History")
 """What is asked: the summary, and the panels of pages (:mod:`cdcwb.views.pages`)."""
@@ -54,7 +54,7 @@ def main() -> int:
         seconds = sum(sum(one["seconds"].values()) for one in found[size].values())
         print(f"size {size}: {seconds:.1f} s", file=sys.stderr, flush=True)
     print("\n".join(rows_of(found)))
-    return _GROWN if options.check and _grown(found) else 0
+    return _GROWN if options.check and grown(found) else 0
 
 
 def measure(capture: Path, pages: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -67,7 +67,8 @@ def measure(capture: Path, pages: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {result["page"]: result for result in results}
 
 
-def _grown(found: dict[int, dict[str, dict[str, Any]]]) -> bool:
+def grown(found: dict[int, dict[str, dict[str, Any]]]) -> bool:
+    """Whether a Python process of a page takes over 1 GiB, and twice as much as with the smallest capture."""
     first, *others = found.values()
     return any(
         peak > max(_LEAST, _MOST * first[page]["memory"][role])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import cdcwb
+from benchmarks import questions
 from benchmarks.copies import copied
 from benchmarks.scale import growth, row_of, stages_of
 from cdcwb.analysis.summary import summarize
@@ -71,3 +72,27 @@ def test_copies_of_a_capture_are_one_stream_without_a_break(tmp_path: Path) -> N
     codes_before, codes_after = ({row["code"] for row in one["problems_by_code"]} for one in (before, after))
     assert codes_before == codes_after
     assert after["first_time"] == before["first_time"] < before["last_time"] < after["last_time"]
+
+
+def asked(seconds: float, worker: int, jvm: int = 1000) -> dict[str, Any]:
+    memory = {"driver (Python)": 300_000_000, "JVM": jvm * 1_000_000, "Python worker": worker * 1_000_000}
+    return {"summary": {"seconds": {"load": 9.96, "all": seconds, "versions": 0.01}, "memory": memory}}
+
+
+def test_the_table_of_questions_has_a_row_for_each_and_for_the_memory_of_each_process() -> None:
+    assert questions.rows_of({1: asked(4.0, 500), 16: asked(61.04, 520)}) == [
+        "| question | 1 | 16 |",
+        "| --- | ---: | ---: |",
+        "| summary: load | 10.0 s | 10.0 s |",
+        "| summary: all | 4.0 s | 61.0 s |",
+        "| summary: driver (Python) | 300 MB | 300 MB |",
+        "| summary: JVM | 1,000 MB | 1,000 MB |",
+        "| summary: Python worker | 500 MB | 520 MB |",
+    ]
+
+
+def test_memory_has_grown_where_a_python_process_takes_twice_as_much_and_over_a_gigabyte() -> None:
+    first = asked(4.0, 500)
+    assert not questions.grown({1: first, 16: asked(61.0, 1000, jvm=4400)})
+    assert not questions.grown({1: asked(4.0, 900), 16: asked(61.0, 1700)})
+    assert questions.grown({1: first, 4: first, 16: asked(61.0, 1100)})
