@@ -67,13 +67,18 @@ def together(rows: Rows, *questions: Question) -> list[Callable[[], Any]]:
 
 
 def time_axis(
-    rows: Rows, times: Callable[[Headers], Ints], first: datetime | None = None, last: datetime | None = None
+    rows: Rows,
+    times: Callable[[Headers], Ints],
+    first: datetime | None = None,
+    last: datetime | None = None,
+    sampled: Callable[[], frames.Sample] | None = None,
 ) -> TimeAxis | None:
     """See :func:`cdcwb.analysis.frames.time_axis`; ``times`` of headers."""
     if isinstance(rows, HeaderRows):
         at = times(rows.headers)
         return axis_of(at[at != NO_TIME])
-    return frames.time_axis(rows, lambda batch: times(headers_of(batch)), first, last)
+    sample = None if sampled is None else sampled()
+    return frames.time_axis(rows, lambda batch: times(headers_of(batch)), first, last, sample)
 
 
 def added(parts: Iterable[Counter[Any]]) -> Counter[Any]:

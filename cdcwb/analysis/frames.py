@@ -74,14 +74,20 @@ _SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
 
 
 def time_axis(
-    rows: Rows, times: Callable[[pa.RecordBatch], Ints], first: datetime | None = None, last: datetime | None = None
+    rows: Rows,
+    times: Callable[[pa.RecordBatch], Ints],
+    first: datetime | None = None,
+    last: datetime | None = None,
+    sampled: Sample | None = None,
 ) -> TimeAxis | None:
     """The time axis for rows whose ``times`` (microseconds since 1970 UTC) are bounded by ``first`` and ``last`` as far
     as these are known (:mod:`cdcwb.times`); None without times. Quartiles are estimated where there are very many
-    times."""
+    times. ``sampled``: a sample of these times, if there is one (:func:`sample_of`)."""
     if first is not None and last is not None and last - first <= LEAST:
         return TimeAxis(first, last)
-    sample, weights, bounds = rows.fold(lambda batch: _sample(times(batch)), _merged_samples)
+    if sampled is None:
+        sampled = rows.fold(lambda batch: sample_of(times(batch)), merged_samples)
+    sample, weights, bounds = sampled
     if bounds is None:
         return None
     order = np.argsort(sample, kind="stable")
@@ -93,11 +99,12 @@ def time_axis(
     return rows.fold(lambda batch: _inside(times(batch), limits), _merged_axes)
 
 
-_Sample = tuple[Ints, Ints, tuple[int, int] | None]
+Sample = tuple[Ints, Ints, tuple[int, int] | None]
 """Some times, the number of times that each represents, and the first and the last of all."""
 
 
-def _sample(at: Ints) -> _Sample:
+def sample_of(at: Ints) -> Sample:
+    """A sample of times; merged by :func:`merged_samples`."""
     at = at[at != NO_TIME]
     if not len(at):
         return at, at, None
@@ -108,7 +115,8 @@ def _sample(at: Ints) -> _Sample:
     return np.sort(at, kind="stable")[(edges[1:] + edges[:-1]) // 2], np.diff(edges), bounds
 
 
-def _merged_samples(parts: Sequence[_Sample]) -> _Sample:
+def merged_samples(parts: Sequence[Sample]) -> Sample:
+    """The merged results of :func:`sample_of`."""
     none = np.zeros(0, np.int64)
     known = [bounds for *_, bounds in parts if bounds is not None]
     if not known:

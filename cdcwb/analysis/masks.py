@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
-from cdcwb.analysis.frames import dated_rows
+from cdcwb.analysis.frames import Sample, dated_rows, merged_samples, sample_of
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.dataset import answer_of, grouped
 from cdcwb.formats import FORMATS, bitmask, get_format
@@ -44,7 +44,7 @@ _SOURCES: Final = ("mask", "images", "log")
 _PLACE: Final = ("file_index", "offset", "file", "position")
 _COUNTED: Final = (
     *("operation", "schema_name", "table_name", "table_version", "record_type", "change_mask", "changed_columns"),
-    *("change_source", "key", "after", *_PLACE),
+    *("change_source", "key", "after", "changed_at", "committed_at", *_PLACE),
 )
 _MASKS: Final = ["table", "table_version", "operation", "change_mask", "set"]
 
@@ -63,12 +63,14 @@ class ChangeSources:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Counts that need no times, each when it is asked for."""
+    """What one pass over all changes gives, each when it is asked for. ``at``: a sample of the times of updates with
+    known changed columns."""
 
     changed: Callable[[], Changed]
     sources: Callable[[], ChangeSources]
     held: Callable[[], pa.Table]
     masks: Callable[[], pa.Table]
+    at: Callable[[], Sample]
 
 
 def _counts(capture: Any) -> _Counts:
@@ -78,8 +80,9 @@ def _counts(capture: Any) -> _Counts:
             (_sources_of, _merged_sources),
             (_held, _merged_held),
             (_masks_of, _merged_masks),
+            (lambda headers, mask: sample_of(_at(headers, mask)), merged_samples),
         )
-        return _Counts(*change_counts.together(capture.rows("changes", _COUNTED), *questions))
+        return _Counts(*change_counts.together(dated_rows(capture, _COUNTED), *questions))
 
     return answer_of(capture, "counts of masks", asked)
 
@@ -233,11 +236,13 @@ def _merged_held(parts: Sequence[pa.Table]) -> pa.Table:
 
 def axis(capture: Any) -> TimeAxis | None:
     """The time axis of updates with known changed columns; None if none has a time."""
-    return change_counts.time_axis(dated_rows(capture, _HEADERS), _sources_at)
+    rows = dated_rows(capture, _HEADERS)
+    return change_counts.time_axis(rows, lambda headers: _at(headers, headers.everything), sampled=_counts(capture).at)
 
 
-def _sources_at(headers: Headers) -> Ints:
-    return headers.at[change_counts.updates(headers, headers.everything) & (headers.set >= 0)]
+def _at(headers: Headers, mask: Bools) -> Ints:
+    """The times of updates with known changed columns."""
+    return headers.at[change_counts.updates(headers, mask) & (headers.set >= 0)]
 
 
 def over_time(capture: Any, axis: TimeAxis, bins: int = 60) -> tuple[list[Record], int]:
