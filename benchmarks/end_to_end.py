@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.captures import CACHE
 from benchmarks.measure import below
 
-__all__ = ["MASTER", "EndToEnd", "Watch", "latest_peaks", "measure", "report", "watched"]
+__all__ = ["MASTER", "EndToEnd", "Watch", "measure", "report", "watched"]
 
 MASTER = "local[2]"
 _MARK = "measured: "
@@ -99,16 +99,6 @@ class Watch(threading.Thread):
                 role += f" {sum(name.startswith(role) for name in out) + 1}"
             out[role] = max(peak, out.get(role, 0))  # a JVM that prepares the start of the other is gone at once
         return out
-
-
-def latest_peaks() -> dict[str, int]:
-    """Role -> peak of this process and those below it since this was last asked; of Python workers the largest."""
-    out: dict[str, int] = {}
-    for process in below(os.getpid()):
-        if (seen := _role_and_peak(process, os.getpid())) is not None:
-            out[seen[0]] = max(seen[1], out.get(seen[0], 0))
-            Path(f"/proc/{process}/clear_refs").write_text("5")  # the peak begins anew
-    return out
 
 
 def _role_and_peak(process: int, root: int) -> tuple[str, int] | None:
