@@ -194,16 +194,16 @@ class Chart {
     const loaded = await plotly(page.model);
     if (this.panel.version !== version) return; // a later answer will follow
     const first = !this.Plotly, marks = { shapes: coloured(shapes), selections: [] }, text = JSON.stringify(marks);
-    if (this.drawn === figure && this.marked === text && !node.layout.selections?.length) return;
-    [this.Plotly, this.marked, this.quiet] = [loaded, text, true];
-    if (this.drawn === figure) await loaded.relayout(node, marks);
+    const same = this.drawn === figure;
+    if (same && this.marked === text && !node.layout.selections?.length) return;
+    [this.Plotly, this.quiet] = [loaded, true];
+    if (same) await loaded.relayout(node, marks);
     else {
       const margin = { ...figure.layout.margin, ...(figure.layout.xaxis?.type === "date" ? page.margins : {}) };
       await loaded.react(node, figure.data, { ...figure.layout, margin, ...marks }, { ...figure.config, responsive: true });
     }
-    const others = this.drawn !== figure;
-    [this.drawn, this.quiet] = [figure, false];
-    if (others) await page.align();
+    [this.drawn, this.marked, this.quiet] = [figure, text, false];
+    if (!same) await page.align();
     if (!first) return;
     const about = { panel: name, figure: this.number };
     node.on("plotly_selected", (event) => { if (event?.range?.x) page.send("brush", { ...about, x: event.range.x.map(String) }); });
