@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.dataset import Batches
+from cdcwb.dataset import Batches, runs_of
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import Plan
@@ -87,8 +88,15 @@ def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Record
 
 
 def _merged(sent: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> SparkRows:
-    """The rows of ``schema`` that a function makes of the batches of each group (:data:`SENT`), in their order."""
-    return SparkRows(sent.repartition("group").sortWithinPartitions("place"), SENT).step(function, schema)
+    """The rows of ``schema`` that a function makes of the batches of each group (:data:`SENT`), in their order. A task
+    has one group after another in memory."""
+
+    def work(batches: Batches) -> Batches:
+        runs = (run for batch in batches for run in runs_of(batch, ["group"]))
+        for _, group in groupby(runs, lambda run: run["group"][0].as_py()):
+            yield from function(group)
+
+    return SparkRows(sent.repartition("group").sortWithinPartitions("group", "place"), SENT).step(work, schema)
 
 
 def conform(frame: DataFrame, table: str) -> DataFrame:
@@ -173,15 +181,9 @@ def collected_ends(sent: DataFrame, groups: int) -> EndsOfOthers | None:
     share = _ENDS_AT_MOST // groups
 
     def work(batches: Batches) -> Batches:
-        numbers: set[int] = set()
-        rows: list[pa.RecordBatch] = []
-        for batch in batches:
-            numbers.update(batch["group"].to_pylist())
-            rows += (some for _, some in received([batch]))
-        if not rows:
-            return
-        found = [(split, *written) for split, written in ends_elsewhere(pa.Table.from_batches(rows))]
-        if sum(len(content) for _, _, content in found) > share * len(numbers):
+        rows = pa.Table.from_batches(rows for _, rows in received(batches))
+        found = [(split, *written) for split, written in ends_elsewhere(rows)]
+        if sum(len(content) for _, _, content in found) > share:
             yield _TOO_MANY
         elif found:
             yield pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*found, strict=True)], schema=_WRITTEN)
