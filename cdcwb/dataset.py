@@ -211,6 +211,11 @@ class Rows:
         names = list(columns)
         return self.map(lambda batch: batch.select(names), pa.schema([self.schema.field(name) for name in names]))
 
+    def near_table(self, table: str) -> Rows:
+        """Rows of changes among which are all of a table (``schema.table``, or ``table`` without a schema): without
+        those of other tables, where that saves reading them."""
+        return self
+
     def drop(self, name: str) -> Rows:
         """All columns but one."""
         return self.select([column for column in self.schema.names if column != name])

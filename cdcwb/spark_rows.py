@@ -25,11 +25,12 @@ T = TypeVar("T")
 class TaskReader:
     """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
     batches. What only the function needs is not passed to Spark and back. ``of_files``: from files, whenever they are
-    asked for, which is faster than from a copy."""
+    asked for, which is faster than from a copy. ``near_table`` gives the reader for :meth:`Rows.near_table`."""
 
     spark: SparkSession
     through: Callable[[Callable[[Batches], Batches], pa.Schema], DataFrame]
     of_files: bool
+    near_table: Callable[[str], TaskReader] | None = None
 
 
 class SparkRows(Rows):
@@ -153,6 +154,13 @@ class SparkRows(Rows):
         if self._is_frame:  # which Spark need not read completely
             return SparkRows(self.frame.select(*names), schema)
         return self.step(lambda batches: (batch.select(names) for batch in batches), schema)
+
+    def near_table(self, table: str) -> Rows:
+        """See :class:`Rows`."""
+        source = self._source
+        if isinstance(source, TaskReader) and source.near_table is not None and not self._steps:
+            return SparkRows(source.near_table(table), self.schema)
+        return self
 
     def drop(self, name: str) -> Rows:
         """See :class:`Rows`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -162,12 +162,18 @@ class Live(ReadingPlan, _InSession):
 
     def _reading(self, schema: pa.Schema, **options: str) -> SparkRows:
         """The rows that a data source with these options reads."""
+        return SparkRows(self._reader(options), schema)
+
+    def _reader(self, options: Mapping[str, str]) -> TaskReader:
         from cdcwb.spark.source import through
 
         def read(function: Callable[[Batches], Batches], made: pa.Schema) -> DataFrame:
             return self._read(**options, **through(function, made))
 
-        return SparkRows(TaskReader(self.spark, read, self.origin is not None), schema)
+        def near_table(table: str) -> TaskReader:
+            return self._reader({**options, "near_table": table})
+
+        return TaskReader(self.spark, read, self.origin is not None, near_table)
 
     def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
         options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}

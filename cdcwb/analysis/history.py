@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, TAKEN_BACK, Keys, are_lasting, of_table
+from cdcwb.analysis.images import IMAGES, MAP, TAKEN_BACK, Keys, are_lasting
 from cdcwb.analysis.keys import (
     FACTS,
     FIRST,
@@ -72,13 +72,13 @@ def history(capture: Any, table: str | KnownTable, key: Key, keys: Keyed | None 
         known = find_table(known_of(capture).tables, known)
         if wrong := check_key(known, key):
             raise OptionError("; ".join(wrong))
-    narrow = changes_of(capture, FACTS, keys)
-    moves = narrow.fold(partial(_moves, known.table, tuple(key)), _first_moves)
-    row = _ChangesOfRow(known.table, tuple(key), _when(tuple(key.values()), moves))
+    narrow = changes_of(capture, FACTS, keys, known.table)
+    moves = narrow.fold(partial(_moves, tuple(key)), _first_moves)
+    row = _ChangesOfRow(tuple(key), _when(tuple(key.values()), moves))
     if known.truncates:
         row = replace(row, first=narrow.fold(row.first_order, lambda firsts: min(firsts, default=LAST)))
     users = capture.rows("transactions", ("transaction_id", "user"))
-    changes = changes_of(capture, CHANGES.names, keys).map(row, _HISTORY)
+    changes = changes_of(capture, CHANGES.names, keys, known.table).map(row, _HISTORY)
     return changes.with_column_of(users, ["transaction_id"], "user")
 
 
@@ -94,10 +94,9 @@ def check_key(known: KnownTable, key: Key) -> list[str]:
     ]
 
 
-def _moves(table: str, names: Sequence[str], batch: pa.RecordBatch) -> list[Move]:
+def _moves(names: Sequence[str], batch: pa.RecordBatch) -> list[Move]:
     """The updates of a batch that change one of some columns, unless they were taken back."""
-    rows = of_table(batch, table)
-    rows = rows.filter(pc.and_(are_lasting(rows), pc.equal(rows["operation"], str(Operation.UPDATE))))
+    rows = batch.filter(pc.and_(are_lasting(batch), pc.equal(batch["operation"], str(Operation.UPDATE))))
     before, after = ([Pairs(rows[image]).of_column(name) for name in names] for image in IMAGES[1:])
     captured = np.logical_and.reduce([has for has, _ in (*before, *after)])
     moved = np.logical_or.reduce([differ(old, new) for (_, old), (_, new) in zip(before, after, strict=True)])
@@ -124,10 +123,9 @@ def _when(key: Values, moves: Sequence[Move]) -> dict[Values, list[tuple[Order, 
 
 @dataclass(frozen=True)
 class _ChangesOfRow:
-    """Takes the changes of the row from a batch: those under one of its keys (of the columns ``names``) while it had
-    that, and TRUNCATEs that follow the change ``first``."""
+    """Takes the changes of the row from changes of its table: those under one of its keys (of the columns ``names``)
+    while it had that, and TRUNCATEs that follow the change ``first``."""
 
-    table: str
     names: Sequence[str]
     when: Mapping[Values, Sequence[tuple[Order, Order]]]
     first: Order = LAST
@@ -143,8 +141,7 @@ class _ChangesOfRow:
         """Where the first of the changes is in the log."""
         return min(orders(self._of_row(batch), ORDER), default=LAST)
 
-    def _of_row(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = of_table(batch, self.table)
+    def _of_row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         values = [(name, [key[number] for key in self.when]) for number, name in enumerate(self.names)]
         candidates = as_flags(pc.equal(rows["operation"], str(Operation.TRUNCATE)))
         candidates |= np.logical_or.reduce([Pairs(rows[image]).have(values) for image in IMAGES])
@@ -215,12 +212,12 @@ class RowHistory:
         return cls(key, changes, [_record(row, files) for row in first.to_pylist()], chosen)
 
 
-def busiest_key(changes: Rows, known: KnownTable) -> Key | None:
-    """The key of the row with most changes (rows with :data:`FACTS`); None if no change has a key."""
+def busiest_key(changes: Rows) -> Key | None:
+    """The key of the row with most changes, from those of a table (rows with :data:`FACTS`); None if no change has a
+    key."""
 
     def keyed(batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = of_table(batch, known.table)
-        rows = rows.filter(rows["key"].is_valid())
+        rows = batch.filter(batch["key"].is_valid())
         keys = Keys.of(rows)
         return pa.RecordBatch.from_arrays([keys.texts(keys.pairs.values), rows["key"].cast(MAP)], schema=schema)
 

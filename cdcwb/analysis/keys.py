@@ -15,7 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, Bools, Ints, Keys, are_committed, are_lasting, labels, maps_of, times
+from cdcwb.analysis.images import (
+    IMAGES,
+    Bools,
+    Ints,
+    Keys,
+    are_committed,
+    are_lasting,
+    labels,
+    maps_of,
+    of_table,
+    times,
+)
 from cdcwb.dataset import Rows, answer_of, grouped, joined, numbered
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
@@ -155,8 +166,12 @@ class Known(NamedTuple):
 def known_of(capture: Any, keys: Keyed | None = None) -> Known:
     """What is known of the changes of a capture, with ``keys`` (:func:`with_keys`). One with ``answers`` is asked
     once."""
-    name = f"known {sorted((table, *columns) for table, columns in (keys or {}).items())}"
-    return answer_of(capture, name, lambda asked: _known(changes_of(asked, FACTS, keys)))
+    return answer_of(capture, f"known {named(keys)}", lambda asked: _known(changes_of(asked, FACTS, keys)))
+
+
+def named(keys: Keyed | None) -> str:
+    """Keys of tables in the name of an answer."""
+    return str(sorted((table, *columns) for table, columns in (keys or {}).items()))
 
 
 def known_tables(changes: Rows) -> dict[str, KnownTable]:
@@ -231,9 +246,14 @@ def find_table(known: Mapping[str, KnownTable], table: str) -> KnownTable:
     return matches[0]
 
 
-def changes_of(capture: Any, columns: Sequence[str], keys: Keyed | None = None) -> Rows:
-    """Some columns of the changes of a capture, among them :data:`FACTS` if :func:`with_keys` adds ``keys``."""
-    return with_keys(capture.rows("changes", columns), keys or {})
+def changes_of(capture: Any, columns: Sequence[str], keys: Keyed | None = None, table: str | None = None) -> Rows:
+    """Some columns of the changes of a capture, or of one table, among them :data:`FACTS` if :func:`with_keys` adds
+    ``keys``."""
+    changes: Rows = capture.rows("changes", columns)
+    if table is not None:
+        changes = changes.near_table(table)
+        changes = changes.map(partial(of_table, table=table), changes.schema)
+    return with_keys(changes, keys or {})
 
 
 def with_keys(changes: Rows, keys: Keyed) -> Rows:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -35,10 +36,11 @@ from cdcwb.analysis.keys import (
     changes_of,
     find_table,
     known_of,
+    named,
     orders,
     tenures,
 )
-from cdcwb.dataset import Batches, Rows, differ, joined
+from cdcwb.dataset import Batches, Rows, answer_of, differ, joined
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
 from cdcwb.index.images import Pairs
@@ -101,8 +103,8 @@ def rows_at(
     keys: Keyed | None = None,
 ) -> Rows:
     """:func:`state` of a table that is known to have changes with keys, or for which ``keys`` names one."""
-    changes = changes_of(capture, _REPLAYED, keys)
-    effects = _effects_of(changes, known, position, time)
+    changes = changes_of(capture, _REPLAYED, keys, known.table)
+    effects = _effects_of(capture, known, position, time, keys)
     alive = changes.map(effects, _EFFECTS).where(lambda batch: pc.equal(batch["epoch"], len(effects.truncates)))
     versions = _versions(capture, known)
     columns = {row["table_version"]: {column["name"] for column in row["columns"] or ()} for row in versions}
@@ -130,15 +132,16 @@ def growth(
     the end of the bin and the number, for bins in which it changed. The first item (None) is the number from changes
     without a time. The last number is that of :func:`rows_at` with the same arguments.
     """
-    changes = changes_of(capture, _REPLAYED, keys)
-    effects = _effects_of(changes, known, position, time, (micros(first), width_us))
+    changes = changes_of(capture, _REPLAYED, keys, known.table)
+    effects = replace(_effects_of(capture, known, position, time, keys), bins=(micros(first), width_us))
     narrow = changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
     counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).totals({"step": "sum"})
     by_epoch, by_bin = Counter[int](), Counter[int]()
     for row in counts.to_pylist():
         by_bin[row["bin"]] += row["step"]
         by_epoch[row["epoch"]] += row["step"]
-    for epoch, (_, number) in enumerate(effects.truncates):  # which removes all rows of its epoch
+    emptied = effects.numbers_of(pa.array([at for _, at in effects.truncates], pa.int64()))
+    for epoch, number in enumerate(emptied.tolist()):  # the TRUNCATE removes all rows of its epoch
         by_bin[number] -= by_epoch[epoch]
     numbers = sorted(by_bin)
     ends = (None if number < 0 else time_of(micros(first) + (number + 1) * width_us) for number in numbers)
@@ -147,25 +150,23 @@ def growth(
 
 # --- what changes do to rows ------------------------------------------------------------------------------------------
 
-Turns = tuple[list[tuple[Order, int]], list[Move]]
+Turns = tuple[list[tuple[Order, int | None]], list[Move]]
 
 
 @dataclass(frozen=True)
 class _Effects:
-    """Makes :data:`_EFFECTS` of changes: of those of a table that were committed up to a position and a time. ``bins``
-    are the begin and the width of the bins of time in microseconds. ``truncates``: where each is, and the number of its
-    bin. ``tenures`` of the keys that rows moved from or to; None: moves are not followed."""
+    """Makes :data:`_EFFECTS` of changes of a table: of those that were committed up to a position and a time. ``bins``
+    are the begin and the width of the bins of time in microseconds. ``truncates``: where each is, and its time in
+    microseconds. ``tenures`` of the keys that rows moved from or to; None: moves are not followed."""
 
-    table: str
     position: str | None
     time: dt.datetime | None
-    bins: tuple[int, int]
     tenures: Mapping[str, Sequence[Tenure]] | None
-    truncates: Sequence[tuple[Order, int]] = ()
+    truncates: Sequence[tuple[Order, int | None]] = ()
+    bins: tuple[int, int] = (0, 1)
 
-    def _counting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The changes of the table that were committed by then, with ``commit``."""
-        rows = of_table(batch, self.table)
+    def _counting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The changes that were committed by then, with ``commit``."""
         commit = pc.coalesce(rows["commit_position"], rows["position"])
         mask = as_flags(are_committed(rows))
         if self.position is not None:
@@ -179,7 +180,7 @@ class _Effects:
         """The TRUNCATEs and, if they are followed, the updates of keys."""
         rows = self._counting(batch)
         emptied = rows.filter(pc.equal(rows["operation"], _TRUNCATE))
-        truncates = list(zip(orders(emptied, _ORDER), self._bins(emptied).tolist(), strict=True))
+        truncates = list(zip(orders(emptied, _ORDER), times(emptied).cast(pa.int64()).to_pylist(), strict=True))
         if self.tenures is None:
             return truncates, []
         rows = rows.filter(rows["key"].is_valid())
@@ -188,10 +189,9 @@ class _Effects:
         texts = (keys.texts(values).filter(moved).to_pylist() for values in (keys.former, keys.latter))
         return truncates, list(map(Move, orders(rows.filter(moved), _ORDER), *texts))
 
-    def _bins(self, rows: pa.RecordBatch) -> Ints:
-        """The number of the bin of time of each change; -1 without a time."""
+    def numbers_of(self, at: pa.Array) -> Ints:
+        """The numbers of the bins of times in microseconds; -1 without a time."""
         begin, width = self.bins
-        at = times(rows).cast(pa.int64())
         return np.where(as_flags(at.is_valid()), (np.asarray(pc.fill_null(at, 0)) - begin) // width, -1)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -213,7 +213,7 @@ class _Effects:
             "started": pc.is_in(rows["operation"], pa.array(_STARTS)),
             "gone": pa.array(gone),
             "epoch": pa.array(sum(truncates, np.zeros(len(gone), np.int64))),
-            "bin": pa.array(self._bins(rows)),
+            "bin": pa.array(self.numbers_of(times(rows).cast(pa.int64()))),
             "key": maps_of(keys.pairs.sizes, keys.pairs.names, values),
             "row": _images(rows, is_update, ~gone),
             "changes": pa.repeat(1, rows.num_rows),
@@ -236,18 +236,24 @@ class _Effects:
 
 
 def _effects_of(
-    changes: Rows, known: KnownTable, position: str | None, time: dt.datetime | None, bins: tuple[int, int] = (0, 1)
+    capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
 ) -> _Effects:
-    """The effects of a table whose moves and TRUNCATEs are looked up first."""
-    effects = _Effects(known.table, position, time, bins, tenures={} if known.moves <= _MOST_MOVES else None)
+    """The effects of a table whose moves and TRUNCATEs are looked up first, once for all questions."""
+    effects = _Effects(position, time, tenures={} if known.moves <= _MOST_MOVES else None)
     if not known.truncates and not (known.moves and effects.tenures is not None):
         return effects
-    truncates, moves = changes.fold(effects.turns, _merged_turns)
+
+    def turns(asked: Any) -> Turns:
+        return changes_of(asked, _REPLAYED, keys, known.table).fold(effects.turns, _merged_turns)
+
+    name = f"TRUNCATEs and moves of {known.table!r} to {position} {time} with {named(keys)}"
+    truncates, moves = answer_of(capture, name, turns)
     return replace(effects, truncates=truncates, tenures=effects.tenures if effects.tenures is None else tenures(moves))
 
 
 def _merged_turns(parts: Sequence[Turns]) -> Turns:
-    return sorted(one for part in parts for one in part[0]), sorted(move for part in parts for move in part[1])
+    truncates = sorted((one for part in parts for one in part[0]), key=itemgetter(0))
+    return truncates, sorted(move for part in parts for move in part[1])
 
 
 def _images(rows: pa.RecordBatch, is_update: Bools, wanted: Bools) -> pa.MapArray:

@@ -272,7 +272,8 @@ class Format:
     """The base of a format's class, which is independent of Spark. ``options`` are its reader options with
     descriptions. ``row_times``: whether changes have a time of their own; otherwise they have that of their
     transaction's end. ``pairing``: how halves of updates are paired. ``commits``: whether the stream has begins,
-    commits and rollbacks; otherwise only committed work is delivered. ``compressed_updates``: the record types of
+    commits and rollbacks; otherwise only committed work is delivered. ``by_table``: whether changes of some tables can
+    be read without those of others (``Wanted.tables``). ``compressed_updates``: the record types of
     updates whose after image has only the columns that were written and those of the key. ``names_keys``: whether the
     source can give a table's key columns; otherwise only the option ``keys`` does. ``side_file``: text in the path of
     a file that may describe others; None: no such file. ``alias_of``: another format whose captures may be opened under
@@ -287,6 +288,7 @@ class Format:
     row_times = True
     pairing = Pairing.NONE
     commits = False
+    by_table = False
     compressed_updates: frozenset[str] = frozenset()
     names_keys = True
     side_file: re.Pattern[str] | None = None
@@ -404,7 +406,8 @@ class Assembling(Protocol):
         ...
 
     def read_changes(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
-        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`."""
+        """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`. ``wanted`` names tables only if
+        the format reads :attr:`Format.by_table`."""
         ...
 
     def read_transactions(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:

@@ -39,7 +39,8 @@ class SplitPart:
     - the halves of updates whose other half may be ``elsewhere``, or all transactions with their ``ends_here``
       (:mod:`cdcwb.formats.delivered`).
 
-    ``images``, ``mode`` and ``keys`` are the options that all formats share.
+    ``images``, ``mode`` and ``keys`` are the options that all formats share. ``tables`` (None: all): changes of others
+    may be left out.
     """
 
     name: str = "events"
@@ -47,6 +48,7 @@ class SplitPart:
     mode: str = "PERMISSIVE"
     columns: Sequence[str] | None = None
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tables: frozenset[str] | None = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -66,6 +68,8 @@ class SplitPart:
         if self.name == "findings":
             return _findings(form, plan, split, events, replace(wanted, drop_malformed=False))
         if self.name == "changes":
+            if form.by_table:
+                wanted = replace(wanted, tables=self.tables)
             changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
             batches: Iterator[pa.RecordBatch] = (
                 finished(batch, self.keys, form.compressed_updates) for batch in changes

@@ -27,7 +27,7 @@ from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.halves import locations
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat, Split
-from cdcwb.formats.requests import with_problems
+from cdcwb.formats.requests import selected, with_problems
 from cdcwb.formats.summaries import counted_parts
 from cdcwb.model import Kind, Outcome
 
@@ -542,38 +542,55 @@ class TransactionHeaders:
 def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Iterator[pa.RecordBatch]:
     """The changes that begin in a split, in the order of the last of their records, as batches of
     :data:`cdcwb.model.CHANGES`. ``read`` reads the events of the split."""
-    headers = TransactionHeaders.read(read, wanted, crossing)
+    headers = TransactionHeaders.read(read, replace(wanted, tables=None), crossing)
     if not len(headers.change):
         return
     halves, became = headers.halves, headers.became()
     places_of = locations(headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0])
     needed = replace(wanted, kinds=frozenset(CHANGES), columns=wanted.of_changes)
-    first = 0  # of the changes that are decoded next
+    numbers = _of_tables(headers, wanted.tables)
+    here, later = np.split(numbers, np.searchsorted(numbers, [len(places_of)]))
+    first = 0  # of the numbers of the changes that are decoded next
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)
-    for rows in itertools.chain(read(needed), [None], _later_halves(headers, needed)):
+    for rows in itertools.chain(read(needed), [None], _later_halves(headers, later, needed)):
         if rows is None:  # the end of the split
-            if first != len(places_of):
+            if first != len(here):
                 raise files_changed()
             continue
         end = first + rows.num_rows
-        if first < len(places_of) and not np.array_equal(locations(rows), places_of[first:end]):
+        if first < len(here) and not np.array_equal(locations(rows), places_of[here[first:end]]):
             raise files_changed()
-        places = np.append(places, np.arange(first, end))
+        places = np.append(places, numbers[first:end])
         rows = rows if waiting is None else joined(waiting, rows)
         partner = halves.partner[places]
         done = np.flatnonzero((partner < places) & ~halves.earlier[places])
         if len(done):
             other = np.where(partner[done] >= 0, np.searchsorted(places, partner[done]), -1)
             yield assembled(rows, done, other, halves, became, places[done])
-        waits = np.flatnonzero(partner >= end)
+        waits = np.flatnonzero(np.searchsorted(numbers, partner) >= end)
         waiting, places, first = rows.take(pa.array(waits)), places[waits], end
 
 
-def _later_halves(headers: TransactionHeaders, needed: Wanted) -> Iterator[pa.RecordBatch]:
+def _of_tables(headers: TransactionHeaders, tables: frozenset[str] | None) -> Ints:
+    """The numbers of the changes of some tables (None: all), among those of a split and then the halves in later ones
+    that belong to them."""
+    if tables is None:
+        return np.arange(len(headers.halves.partner))
+    table, known = headers.tables
+    names = zip(*known, *((schema, name) for _, schema, name in headers.halves.later), strict=True)
+    columns = [pa.array(texts, pa.string()) for texts in names]
+    rows = pa.RecordBatch.from_arrays(columns, ["schema_name", "table_name"])
+    is_wanted = as_array(selected(rows, Wanted(tables=tables)))
+    found: Ints = np.flatnonzero(np.append(is_wanted[table], is_wanted[len(known) :]))
+    return found
+
+
+def _later_halves(headers: TransactionHeaders, numbers: Ints, needed: Wanted) -> Iterator[pa.RecordBatch]:
     """The halves in later splits that belong to those of this one, in order: the next change of their transaction
-    and table."""
-    wanted = {key: number for number, key in enumerate(headers.halves.later)}
+    and table. ``numbers``: of those that are requested, after those of the changes of the split."""
+    later = headers.halves.later
+    wanted = {later[number - len(headers.change)]: number for number in numbers.tolist()}
     if not wanted:
         return
     assert headers.crossing.read_on is not None
@@ -631,6 +648,8 @@ def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Na
 
 class StreamFormat(RecordFormat):
     """A format of records whose stream has begins and ends. The state of a split has its ``border``."""
+
+    by_table = True
 
     def label(self, plan: Plan, table: Any) -> tuple[str | None, str | None]:
         """Schema and name of a table in a :class:`Border`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdcwb.analysis.history import ORDER, busiest_key, history
-from cdcwb.analysis.keys import FACTS, infer_keys, known_tables, with_keys
+from cdcwb.analysis.keys import FACTS, changes_of, infer_keys, known_tables, with_keys
 from cdcwb.analysis.reconcile import reconcile
 from cdcwb.analysis.replay import growth, state
 from tests.changes import Tables, at, change, version
@@ -61,7 +61,8 @@ def test_tables_keys_and_the_busiest_row(both: tuple[Tables, Tables]) -> None:
     assert here == there
     assert here[T].moves == 10
     assert len({str(infer_keys(tables, ["shop.keyless"])) for tables in both}) == 1
-    assert busiest_key(changes[0], here[T]) == busiest_key(changes[1], here[T]) is not None
+    one, other = (busiest_key(changes_of(tables, FACTS, table=T)) for tables in both)
+    assert one == other is not None
     keys = {"shop.keyless": ["no"]}
     filled = [sorted_rows(with_keys(rows, keys), "offset") for rows in changes]
     assert filled[0] == filled[1]

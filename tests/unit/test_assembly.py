@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, pairwise
 from operator import itemgetter
 from typing import Any, cast
@@ -330,6 +331,24 @@ def test_changes_do_not_depend_on_where_a_capture_is_cut(
         for row in batch.to_pylist()
     ]
     assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == plain_changes(rows, size)
+
+
+@given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
+def test_the_changes_of_a_table_can_be_read_without_those_of_others(
+    drawn: list[tuple[Any, ...]], cuts: list[int], size: int
+) -> None:
+    rows = events_of(drawn)
+    cut = Cut(rows, cuts, size)
+    for table in {row["table_name"] for row in rows if row["table_name"]}:
+        wanted = replace(EVERYTHING, tables=frozenset([f"shop.{table}"]))
+        found = [
+            row
+            for part, known in zip(cut.parts, cut.crossing, strict=True)
+            for batch in read_changes(part, wanted, known)
+            for row in batch.to_pylist()
+        ]
+        expected = [row for row in plain_changes(rows, size) if row["table_name"] == table]
+        assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == expected
 
 
 @given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))

@@ -91,7 +91,7 @@ class _Asked:
         """The history of the given row, or of the one with most changes; None if rows have no key."""
         if self.table is None:
             return None
-        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys), self.table)
+        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys, self.table.table))
         if key is None:
             return None
         return RowHistory.of(self.capture, self.table, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
