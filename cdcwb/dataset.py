@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, pairwise
@@ -211,9 +211,9 @@ class Rows:
         names = list(columns)
         return self.map(lambda batch: batch.select(names), pa.schema([self.schema.field(name) for name in names]))
 
-    def near_table(self, table: str) -> Rows:
-        """Rows of changes among which are all of a table (``schema.table``, or ``table`` without a schema): without
-        those of other tables, where that saves reading them."""
+    def near_tables(self, tables: Collection[str]) -> Rows:
+        """Rows of changes among which are all of some tables (``schema.table`` or ``table``): without those of others,
+        where that saves reading them."""
         return self
 
     def drop(self, name: str) -> Rows:

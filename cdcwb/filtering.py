@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -56,10 +56,12 @@ _ID: Final = ("transaction_id",)
 @dataclass(frozen=True)
 class Condition:
     """The rows of a table for which something holds: ``mask`` gives it for a batch. ``columns``: the columns of filters
-    (:func:`cdcwb.filters.columns_of`) that a table needs for it."""
+    (:func:`cdcwb.filters.columns_of`) that a table needs for it. ``tables``: it holds for no row of others; None: it
+    may."""
 
     columns: frozenset[str]
     mask: Callable[[pa.RecordBatch], Any]
+    tables: frozenset[str] | None = None
 
     def fits(self, columns: Collection[str]) -> bool:
         """Whether a table with these columns has what it needs."""
@@ -81,7 +83,7 @@ class Condition:
         names, is_problems = rows.schema.names, "severity" in rows.schema.names
         of_tables = self.columns == {"table"}
         if self.fits(names) and not (is_problems and of_tables):
-            return rows.where(self.mask)
+            return (rows if self.tables is None else rows.near_tables(self.tables)).where(self.mask)
         if "transaction_id" not in names or (of_tables and not is_problems):  # typed rows are of one table
             return rows
         if self.fits(names):
@@ -174,7 +176,8 @@ def limits_of(chosen: Mapping[str, Any]) -> list[Limit]:
     for name, (column, sign) in COMPARED.items():
         if (value := chosen.get(name)) is not None:
             operand = value if isinstance(value, str) else tuple(value)
-            limits.append(_condition(Filter("", Comparison(column, sign, operand))))
+            condition = _condition(Filter("", Comparison(column, sign, operand)))
+            limits.append(replace(condition, tables=frozenset(operand)) if name == "tables" else condition)
     times = chosen.get("time_from"), chosen.get("time_to")
     return limits if times == (None, None) else [*limits, TimeWindow(*times)]
 

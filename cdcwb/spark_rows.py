@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +25,12 @@ T = TypeVar("T")
 class TaskReader:
     """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
     batches. What only the function needs is not passed to Spark and back. ``of_files``: from files, whenever they are
-    asked for, which is faster than from a copy. ``near_table`` gives the reader for :meth:`Rows.near_table`."""
+    asked for, which is faster than from a copy. ``near_tables`` gives the reader for :meth:`Rows.near_tables`."""
 
     spark: SparkSession
     through: Callable[[Callable[[Batches], Batches], pa.Schema], DataFrame]
     of_files: bool
-    near_table: Callable[[str], TaskReader] | None = None
+    near_tables: Callable[[Collection[str]], TaskReader] | None = None
 
 
 class SparkRows(Rows):
@@ -155,11 +155,11 @@ class SparkRows(Rows):
             return SparkRows(self.frame.select(*names), schema)
         return self.step(lambda batches: (batch.select(names) for batch in batches), schema)
 
-    def near_table(self, table: str) -> Rows:
+    def near_tables(self, tables: Collection[str]) -> Rows:
         """See :class:`Rows`."""
         source = self._source
-        if isinstance(source, TaskReader) and source.near_table is not None and not self._steps:
-            return SparkRows(source.near_table(table), self.schema)
+        if isinstance(source, TaskReader) and source.near_tables is not None and not self._steps:
+            return SparkRows(source.near_tables(tables), self.schema)
         return self
 
     def drop(self, name: str) -> Rows:

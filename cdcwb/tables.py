@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -170,10 +170,10 @@ class Live(ReadingPlan, _InSession):
         def read(function: Callable[[Batches], Batches], made: pa.Schema) -> DataFrame:
             return self._read(**options, **through(function, made))
 
-        def near_table(table: str) -> TaskReader:
-            return self._reader({**options, "near_table": table})
+        def near_tables(tables: Collection[str]) -> TaskReader:
+            return self._reader({**options, "near_tables": json.dumps(sorted(tables))})
 
-        return TaskReader(self.spark, read, self.origin is not None, near_table)
+        return TaskReader(self.spark, read, self.origin is not None, near_tables)
 
     def _options(self, images: bool, mode: str | None = None, columns: Sequence[str] | None = None) -> dict[str, str]:
         options = {"images": str(images and self.with_images).lower(), "mode": mode or self.mode}

@@ -251,7 +251,7 @@ def changes_of(capture: Any, columns: Sequence[str], keys: Keyed | None = None, 
     ``keys``."""
     changes: Rows = capture.rows("changes", columns)
     if table is not None:
-        changes = changes.near_table(table)
+        changes = changes.near_tables([table])
         changes = changes.map(partial(of_table, table=table), changes.schema)
     return with_keys(changes, keys or {})
 

@@ -54,7 +54,7 @@ READER_OPTIONS = (
     "part",
     "groups",
     "keys",
-    "near_table",
+    "near_tables",
     "table",
     "columns",
     "table_images",
@@ -68,8 +68,9 @@ has its listing of remote files (:func:`cdcwb.formats.source.known`). With ``pac
 (:class:`cdcwb.formats.parts.SplitPart`). With ``groups`` the batches are sent as those of
 :data:`cdcwb.spark.exchange.SENT`, in so many groups; findings, ``transactions`` and ``ends_here`` always are. ``ends0``
 and so on have the ends in other splits (:func:`written_ends`). ``keys`` is the option of that name for changes, as
-JSON. ``near_table`` is a table: changes of others may be left out. ``function0`` and so on have a function that runs
-over the batches of a task, and ``function_schema`` the Spark schema of what it makes, as JSON (:func:`through`)."""
+JSON. ``near_tables`` are tables, as JSON: changes of others may be left out. ``function0`` and so on have a function
+that runs over the batches of a task, and ``function_schema`` the Spark schema of what it makes, as JSON
+(:func:`through`)."""
 _ENDS: Final = "ends"
 _FUNCTION: Final = "function"
 _OPTION: Final = 768 << 10  # bytes in an option
@@ -265,7 +266,7 @@ def _part(options: Mapping[str, str]) -> SplitPart:
     images, mode = as_bool("images", options.get("images", "true")), options.get("mode", "PERMISSIVE").upper()
     columns = _columns(options)
     keys = json.loads(options.get("keys", "{}"))
-    tables = frozenset([options["near_table"]]) if "near_table" in options else None
+    tables = frozenset(json.loads(options["near_tables"])) if "near_tables" in options else None
     return SplitPart(options.get("part", "events"), images, mode, columns, keys, tables)
 
 
