@@ -79,9 +79,9 @@ def assembled(
     of, pair = np.where(turned, other, done), np.where(turned, done, other)
     taken = pa.array(of)
     columns: dict[str, pa.Array] = {
-        name: rows[name].take(taken) for name in model.CHANGES.names if name in rows.schema.names
+        name: _take(rows[name], taken) for name in model.CHANGES.names if name in rows.schema.names
     }
-    columns["before"] = rows["before"].take(pa.array(np.where(pair >= 0, pair, of)))
+    columns["before"] = _take(rows["before"], pa.array(np.where(pair >= 0, pair, of)))
     columns["kind"] = pc.if_else(pa.array(halves.alone[places]), kind, str(Kind.CHANGE))
     columns["problems"] = _problems(rows, of, pair, turned & halves.ordered, halves.alone[places])
     first, second = (other, done) if halves.ordered else (pair, of)
@@ -97,6 +97,11 @@ def assembled(
     return pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in model.CHANGES], schema=model.CHANGES
     )
+
+
+def _take(column: pa.Array, rows: pa.Array) -> pa.Array:
+    """Some rows of a column, which often has only nulls."""
+    return pa.nulls(len(rows), column.type) if column.null_count == len(column) else column.take(rows)
 
 
 def _source_events(rows: pa.RecordBatch, done: Ints, other: Ints) -> pa.Array:

@@ -324,6 +324,8 @@ _OF_HEADERS: Final = (
     *("schema_name", "table_name"),
 )
 _HEADERS: Final = pa.schema(map(model.EVENTS.field, _OF_HEADERS))
+_BY_HEADERS: Final = {*_OF_HEADERS, "outcome", "commit_position", "committed_at", "source_events"}
+"""The columns of changes that are made of headers."""
 _USERS: Final = pa.schema([("transaction_id", pa.string()), ("user", pa.string())])
 _OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN))
 
@@ -377,6 +379,15 @@ class TransactionHeaders:
     def column(self, name: str) -> pa.Array:
         """One of their columns."""
         return one_chunk(self.events[name])
+
+    def changes(self) -> pa.RecordBatch:
+        """The events of changes, in which columns that are not in headers are null."""
+        taken, count = pa.array(self.change), len(self.change)
+        columns = [
+            self.column(one.name).take(taken) if one.name in _OF_HEADERS else pa.nulls(count, one.type)
+            for one in model.EVENTS
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
 
     def have(self, kind: int) -> Bools:
         """Whether each transaction has a record of this kind."""
@@ -545,15 +556,17 @@ def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> It
     headers = TransactionHeaders.read(read, replace(wanted, tables=None), crossing)
     if not len(headers.change):
         return
-    halves, became = headers.halves, headers.became()
-    places_of = locations(headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0])
+    halves, became, events = headers.halves, headers.became(), headers.changes()
+    places_of = locations(events)
     needed = replace(wanted, kinds=frozenset(CHANGES), columns=wanted.of_changes)
     numbers = _of_tables(headers, wanted.tables)
     here, later = np.split(numbers, np.searchsorted(numbers, [len(places_of)]))
+    has_all = wanted.columns is not None and wanted.columns <= _BY_HEADERS
+    decoded = iter([events.take(pa.array(here))]) if has_all else read(needed)
     first = 0  # of the numbers of the changes that are decoded next
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)
-    for rows in itertools.chain(read(needed), [None], _later_halves(headers, later, needed)):
+    for rows in itertools.chain(decoded, [None], _later_halves(headers, later, needed)):
         if rows is None:  # the end of the split
             if first != len(here):
                 raise files_changed()
