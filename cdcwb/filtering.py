@@ -87,12 +87,12 @@ class Condition:
         if "transaction_id" not in names or (of_tables and not is_problems):  # typed rows are of one table
             return rows
         if self.fits(names):
-            rows = _marked(rows, self._matching("transactions", _ID, other), _ID, _TRANSACTION, is_unique=True)
+            rows = marked(rows, self._matching("transactions", _ID, other), _ID, _TRANSACTION, is_unique=True)
             return rows.where(self._holds_or_of_transaction).drop(_TRANSACTION)
-        rows = _marked(rows, self._matching(self._decided_by, _ID, other), _ID, _TRANSACTION)
+        rows = marked(rows, self._matching(self._decided_by, _ID, other), _ID, _TRANSACTION)
         if not is_problems or not self.fits(model.CHANGES.names):
             return rows.where(lambda batch: pc.is_valid(batch[_TRANSACTION])).drop(_TRANSACTION)
-        return _either(_marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
+        return _either(marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
 
     def _matching(self, table: str, columns: Sequence[str], other: Other) -> Rows:
         return other(table, [*dict.fromkeys([*columns, *self.needed(table)])]).where(self.mask)
@@ -136,8 +136,8 @@ class TimeWindow:
             return rows
         inside = dated(other("events", [*_LOCATION, *_IN_WINDOW["events"]]), other).where(self._is_inside)
         is_open = other("transactions", _IN_WINDOW["transactions"]).where(self._is_open)
-        rows = _marked(rows, inside, _LOCATION, _RECORD, is_unique=True)
-        return _either(_marked(rows, is_open, _ID, _TRANSACTION, is_unique=True))
+        rows = marked(rows, inside, _LOCATION, _RECORD, is_unique=True)
+        return _either(marked(rows, is_open, _ID, _TRANSACTION, is_unique=True))
 
     def _is_inside(self, batch: pa.RecordBatch) -> pa.Array:
         times = time_of(batch)
@@ -290,17 +290,17 @@ class FilteredTables(Part):
         return self._matching_of(self.tables.table(request), _OF_ROWS)
 
 
-def _marked(rows: Rows, others: Rows, keys: Sequence[str], name: str, is_unique: bool = False) -> Rows:
+def marked(rows: Rows, others: Rows, keys: Sequence[str], name: str, is_unique: bool = False) -> Rows:
     """The rows with a column ``name``: true where a row of ``others`` has the same ``keys``, else null. ``is_unique``:
     no two rows of ``others`` have the same keys."""
     schema = pa.schema([*map(others.schema.field, keys), (name, pa.bool_())])
 
-    def marked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    def marks_of(batch: pa.RecordBatch) -> pa.RecordBatch:
         unique = pa.table(batch).group_by([*keys]).aggregate([]).select([*keys])
         return joined(unique.append_column(schema.field(name), pa.repeat(True, len(unique))).to_batches(), schema)
 
-    marks = others.where(lambda batch: batch[keys[0]].is_valid()).map(marked, schema)
-    return rows.with_column_of(marks if is_unique else marks.reduce_by_key(keys, [], marked), keys, name)
+    marks = others.where(lambda batch: batch[keys[0]].is_valid()).map(marks_of, schema)
+    return rows.with_column_of(marks if is_unique else marks.reduce_by_key(keys, [], marks_of), keys, name)
 
 
 def _either(rows: Rows) -> Rows:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdcwb.dataset import Rows, answer_of
 from cdcwb.errors import OptionError
-from cdcwb.filtering import dated
+from cdcwb.filtering import dated, marked
 from cdcwb.filtering import time_of as time_of_row
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.selected_capture import HeaderRows
@@ -65,8 +65,10 @@ def _dating(capture: Any) -> Rows | None:
     wanted = capture.rows("changes", _OF_TIMES).fold(ids, merged)
     if len(wanted) > _MOST_DATING:
         return None
+    dating = pa.RecordBatch.from_arrays([wanted], ["transaction_id"])
     rows = capture.rows("transactions", ("transaction_id", "began_at", "ended_at"))
-    found = rows.where(lambda batch: pc.is_in(batch["transaction_id"], wanted)).table()
+    rows = marked(rows, Rows(lambda: iter([dating]), dating.schema), ["transaction_id"], "is_dating", is_unique=True)
+    found = rows.where(lambda batch: batch["is_dating"].is_valid()).drop("is_dating").table()
     return Rows(lambda: iter(found.to_batches()), found.schema)
 
 
