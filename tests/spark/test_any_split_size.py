@@ -107,3 +107,34 @@ def test_without_images_changes_are_the_same_but_for_their_values(tmp_path: Path
     )
     assert [[row[name] for name in names] for row in imaged] == [[row[name] for name in names] for row in headers]
     assert all(row.after is None and row.before is None for row in headers)
+
+
+def test_changes_of_headers_and_of_single_tables_are_among_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synth.generate("gbase8s", changes=1_500, seed=7, to=tmp_path, **MADE["gbase8s"])
+    disorder(tmp_path / "capture", seed=5)
+    monkeypatch.setenv("CDCWB_LOCAL_LIMIT", "0")
+    capture = cdcwb.load(tmp_path / "capture", split_size=50_000)
+    names = [
+        "file_index",
+        "offset",
+        "table_name",
+        "operation",
+        "position",
+        "outcome",
+        "commit_position",
+        "committed_at",
+    ]
+
+    def rows(*columns: str, tables: Sequence[str] = ()) -> list[dict[str, Any]]:
+        found = capture.rows("changes", [*names, "source_events", *columns])
+        assert found.in_spark
+        table = (found.near_tables(tables) if tables else found).table()
+        listed: list[dict[str, Any]] = table.sort_by([("file_index", "ascending"), ("offset", "ascending")]).to_pylist()
+        return listed
+
+    every = rows("before", "after")
+    assert rows() == [{name: row[name] for name in [*names, "source_events"]} for row in every]
+    tables = {row["table_name"] for row in every}
+    assert len(tables) > 1
+    for table in tables:
+        assert rows("before", "after", tables=[table]) == [row for row in every if row["table_name"] == table]
