@@ -28,7 +28,6 @@ __all__ = ["PAGES", "grown", "measure", "rows_of"]
 PAGES: Final = ("summary", "CapturePage", "Transactions", "Masks", "Drift", "ContinuityPage", "Replay", "History")
 """What is asked: the summary, and the panels of pages (:mod:`cdcwb.views.pages`)."""
 
-_SHARED: Final = ("summary", "counters", "positions", "repeated", "continuity")  # answers that pages of a report share
 _DRIVER: Final = "4g"
 _GROWN: Final = 4  # exit code where the memory of a Python process grows
 _MOST: Final = 2.0  # times the memory that a page of the smallest capture takes
@@ -105,6 +104,7 @@ def _ask(path: Path, page: str) -> dict[str, float]:
     import cdcwb
     from cdcwb.analysis.summary import summarize
     from cdcwb.dataset import answer_of
+    from cdcwb.report.opening import SHARED
     from cdcwb.views import pages
 
     seconds: dict[str, float] = {}
@@ -119,7 +119,7 @@ def _ask(path: Path, page: str) -> dict[str, float]:
     capture, summary = timed("load", cdcwb.load, path), path.with_name("summary.pickle")
     if page == "summary":
         timed("all", answer_of, capture, "summary", summarize)
-        kept = {name: capture.answers[name] for name in _SHARED if name in capture.answers}
+        kept = {name: capture.answers[name] for name in ("summary", *SHARED) if name in capture.answers}
         summary.write_bytes(pickle.dumps(kept))
         return seconds
     if summary.exists():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise, takewhile
@@ -155,7 +155,8 @@ def places(batch: pa.RecordBatch) -> tuple[pa.Array, ...]:
     return position, batch["file_index"], batch["offset"]
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Known:
     """What is known of changes: their ``tables`` by ``schema.table`` (or ``table``), in name order, and their
     ``counts``: ``changes`` by schema_name, table_name (null: no table), operation and outcome."""
 
@@ -163,10 +164,48 @@ class Known(NamedTuple):
     counts: list[dict[str, Any]]
 
 
-def known_of(capture: Any, keys: Keyed | None = None) -> Known:
-    """What is known of the changes of a capture, with ``keys`` (:func:`with_keys`). One with ``answers`` is asked
-    once."""
-    return answer_of(capture, f"known {named(keys)}", lambda asked: _known(changes_of(asked, FACTS, keys)))
+_KNOWN: Final = "known"
+
+
+def known_of(capture: Any) -> Known:
+    """What is known of the changes of a capture. One with ``answers`` is asked once."""
+    return answer_of(capture, _KNOWN, lambda asked: _known(changes_of(asked, FACTS)))
+
+
+def is_known(capture: Any) -> bool:
+    """Whether :func:`known_of` was asked, so that it answers at once."""
+    return _KNOWN in getattr(capture, "answers", {})
+
+
+def known_with(capture: Any, keys: Keyed, table: str) -> KnownTable:
+    """What is known of a table of a capture with ``keys`` (:func:`with_keys`). One with ``answers`` is asked once."""
+    name = f"known {table!r} with {named(keys)}"
+    return answer_of(capture, name, lambda asked: known_tables(changes_of(asked, FACTS, keys, table))[table])
+
+
+def read_known(tables: Mapping[str, Mapping[str, Any]], counts: list[dict[str, Any]]) -> Known:
+    """The fields of :class:`Known` as JSON has them."""
+    readers: dict[str, Callable[[Any], Any]] = {
+        "truncates": _tuples,
+        "keys": _tuples,
+        "columns": tuple,
+        "first": _time,
+        "last": _time,
+        "candidates": lambda given: tuple(Candidate(*one) for one in given),
+    }
+    rows = {
+        name: {key: readers[key](value) if key in readers else value for key, value in table.items()}
+        for name, table in tables.items()
+    }
+    return Known({name: KnownTable(**row) for name, row in rows.items()}, counts)
+
+
+def _tuples(given: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(map(tuple, given))
+
+
+def _time(text: str | None) -> dt.datetime | None:
+    return None if text is None else dt.datetime.fromisoformat(text)
 
 
 def named(keys: Keyed | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.keys import OF_COUNTS, known_of
+from cdcwb.analysis.keys import OF_COUNTS, is_known, known_of
 from cdcwb.dataset import Rows, answer_of, joined
 from cdcwb.model import Kind
 
@@ -63,7 +63,7 @@ def count_events(capture: Any) -> list[Row]:
 def count_changes(capture: Any, with_images: bool) -> list[Row]:
     """By schema_name, table_name, operation and outcome: ``changes``. ``with_images``: they are read with their
     images, if there are any, for what else asks for these (:func:`cdcwb.analysis.keys.known_of`)."""
-    if with_images and getattr(capture, "has_images", True):
+    if is_known(capture) or (with_images and getattr(capture, "has_images", True)):
         return known_of(capture).counts
     return _grouped(capture.rows("changes", OF_COUNTS), OF_COUNTS, lambda batch: {"changes": _one(batch)})
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.change_counts import added, counted
 from cdcwb.analysis.contents import BINS
 from cdcwb.analysis.frames import time_axis
+from cdcwb.analysis.totals import count_changes
 from cdcwb.dataset import joined
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.index.changes import EVERY, INCOMPLETE, Some, TransactionIndex
@@ -294,13 +295,11 @@ def histogram_of(transactions: TransactionIndex, start: int, width_us: int) -> C
 
 def changes(capture: Any) -> list[Facts]:
     """The number of logical changes: ``operation``, ``outcome``, ``changes``, a row for each pair that occurs."""
-    names = ("operation", "outcome")
-    counts: list[Facts] = (
-        capture.rows("changes", names)
-        .totals({"changes": "sum"}, lambda batch: batch.append_column("changes", pa.repeat(1, len(batch))))
-        .to_pylist()
-    )
-    return sorted(counts, key=lambda row: [(row[name] is not None, row[name]) for name in names])
+    counts = Counter[tuple[str | None, str | None]]()
+    for row in count_changes(capture, with_images=False):
+        counts[row["operation"], row["outcome"]] += row["changes"]
+    pairs = sorted(counts, key=lambda pair: [(text is not None, text) for text in pair])
+    return [{"operation": pair[0], "outcome": pair[1], "changes": counts[pair]} for pair in pairs]
 
 
 def undone(capture: Any, limit: int = 50) -> list[Facts]:

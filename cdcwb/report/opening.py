@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cdcwb.analysis.continuity import Continuity
 from cdcwb.analysis.counters import Counters
+from cdcwb.analysis.keys import read_known
 from cdcwb.analysis.positions import Positions, Repeated
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.dataset import answer_of
@@ -137,14 +138,21 @@ def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
     return answer_of(capture, "summary", summarize)  # every page of a capture begins with it
 
 
-_ANSWERS: Final = {"counters": Counters, "positions": Positions, "repeated": Repeated, "continuity": Continuity}
+SHARED: Final[dict[str, Callable[..., Any]]] = {
+    "counters": Counters,
+    "positions": Positions,
+    "repeated": Repeated,
+    "continuity": Continuity,
+    "known": read_known,
+}
+"""The answers that the pages of a report share, and what makes them of their fields."""
 
 
 def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The answers of a file."""
     for row in given.get("continuity", {}).get("listed", []):
         row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
-    return {name: kind(**given[name]) for name, kind in _ANSWERS.items() if name in given}
+    return {name: read(**given[name]) for name, read in SHARED.items() if name in given}
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from cdcwb.analysis.history import (
     state_rows,
     value_rows,
 )
-from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of
+from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, known_with
 from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
@@ -132,7 +132,7 @@ def _ask(
     if chosen is not None:
         if not chosen.keyed:
             keys = _inferred(capture, chosen.table, notes)
-            chosen = known_of(capture, keys).tables[chosen.table] if keys else chosen
+            chosen = known_with(capture, keys, chosen.table) if keys else chosen
         wrong += check_key(chosen, wanted) if wanted else []
     sides_known = tuple(counted_tables(side) for side in sides)
     if sides_known:
