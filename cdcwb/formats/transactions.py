@@ -321,7 +321,7 @@ def borders(summaries: Sequence[OpenTransactions]) -> tuple[list[Border], dict[K
 
 _OF_HEADERS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "transaction_id", "changed_at"),
-    *("schema_name", "table_name"),
+    *("schema_name", "table_name", "table_version"),
 )
 _HEADERS: Final = pa.schema(map(model.EVENTS.field, _OF_HEADERS))
 _BY_HEADERS: Final = {*_OF_HEADERS, "outcome", "commit_position", "committed_at", "source_events"}
