@@ -61,8 +61,9 @@ def count_events(capture: Any) -> list[Row]:
 
 
 def count_changes(capture: Any, with_images: bool) -> list[Row]:
-    """By schema_name, table_name, operation and outcome: ``changes``. ``with_images``: they are read with their
-    images, if there are any, for what else asks for these (:func:`cdcwb.analysis.keys.known_of`)."""
+    """By schema_name, table_name, operation and outcome: ``changes``; they are not read if they are known already.
+    ``with_images``: they are read with their images, if there are any, for what else asks for these
+    (:func:`cdcwb.analysis.keys.known_of`)."""
     if is_known(capture) or (with_images and getattr(capture, "has_images", True)):
         return known_of(capture).counts
     return _grouped(capture.rows("changes", OF_COUNTS), OF_COUNTS, lambda batch: {"changes": _one(batch)})

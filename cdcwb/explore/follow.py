@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import of_table
-from cdcwb.analysis.keys import infer_keys, with_keys
-from cdcwb.dataset import joined, schema_of
+from cdcwb.analysis.keys import changes_of, infer_keys, with_keys
+from cdcwb.dataset import joined
 from cdcwb.explore.search import LOCATION
 from cdcwb.filters import compared
 from cdcwb.index.columns import Bools
@@ -74,7 +72,7 @@ class FollowedRows:
 
     def _learn(self, table: str) -> None:
         capture = self._source.capture
-        changes = capture.rows("changes", _READ).map(partial(of_table, table=table), schema_of("changes", _READ))
+        changes = changes_of(capture, _READ, table=table)
         keyed, sentence = changes.map(_keyed, _KEYED).table(), ""
         if not keyed.num_rows:
             inferred = infer_keys(capture, [table]).get(table)

@@ -182,6 +182,15 @@ def having(problems: pa.Array, code: Problem) -> npt.NDArray[np.bool_]:
     return found
 
 
+def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Events with all columns: null where they were not read."""
+    columns = [
+        batch[one.name].cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
+        for one in model.EVENTS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
+
+
 def without(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
     """A batch in which these columns are null."""
     columns = [pa.nulls(batch.num_rows, one.type) if one.name in names else batch[one.name] for one in batch.schema]

@@ -27,7 +27,7 @@ from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.halves import locations
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat, Split
-from cdcwb.formats.requests import selected, with_problems
+from cdcwb.formats.requests import selected, with_all_columns, with_problems
 from cdcwb.formats.summaries import counted_parts
 from cdcwb.model import Kind, Outcome
 
@@ -380,15 +380,6 @@ class TransactionHeaders:
         """One of their columns."""
         return one_chunk(self.events[name])
 
-    def changes(self) -> pa.RecordBatch:
-        """The events of changes, in which columns that are not in headers are null."""
-        taken, count = pa.array(self.change), len(self.change)
-        columns = [
-            self.column(one.name).take(taken) if one.name in _OF_HEADERS else pa.nulls(count, one.type)
-            for one in model.EVENTS
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
-
     def have(self, kind: int) -> Bools:
         """Whether each transaction has a record of this kind."""
         found: Bools = np.bincount(self.number[self.kind == kind], minlength=len(self.names)) > 0
@@ -556,13 +547,14 @@ def read_changes(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> It
     headers = TransactionHeaders.read(read, replace(wanted, tables=None), crossing)
     if not len(headers.change):
         return
-    halves, became, events = headers.halves, headers.became(), headers.changes()
+    halves, became = headers.halves, headers.became()
+    events = headers.events.take(pa.array(headers.change)).combine_chunks().to_batches()[0]
     places_of = locations(events)
     needed = replace(wanted, kinds=frozenset(CHANGES), columns=wanted.of_changes)
     numbers = _of_tables(headers, wanted.tables)
     here, later = np.split(numbers, np.searchsorted(numbers, [len(places_of)]))
     has_all = wanted.columns is not None and wanted.columns <= _BY_HEADERS
-    decoded = iter([events.take(pa.array(here))]) if has_all else read(needed)
+    decoded = iter([with_all_columns(events.take(pa.array(here)))]) if has_all else read(needed)
     first = 0  # of the numbers of the changes that are decoded next
     waiting: pa.RecordBatch | None = None
     places = np.empty(0, np.int64)

@@ -22,7 +22,7 @@ from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import Plan
 from cdcwb.formats.parts import SplitPart, across
-from cdcwb.formats.requests import select
+from cdcwb.formats.requests import select, with_all_columns
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import Outcome
 from cdcwb.spark_rows import SparkRows
@@ -149,22 +149,13 @@ def in_order(events: DataFrame, format: str, plan: Plan, part: SplitPart) -> Dat
 
     def work(batches: Batches) -> Batches:
         form = get_format(format)
-        rows = (_with_all_columns(batch) for batch in batches)
+        rows = (with_all_columns(batch) for batch in batches)
         found = part.read(form, plan, None, lambda wanted: (one for batch in rows for one in select(batch, wanted)))
         yield from (rows for _, rows in found) if is_changes else across(form, found)
 
     number = F.col("position").try_cast("bigint")
     ordered = events.repartition(1).sortWithinPartitions(number, "file_index", "offset").select(*names)
     return ordered.mapInArrow(work, from_arrow_schema(part.schema if is_changes else model.PROBLEMS))
-
-
-def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Events with all columns: null where they were not read."""
-    columns = [
-        batch[one.name].cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
-        for one in model.EVENTS
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
 
 
 # --- the ends of transactions -----------------------------------------------------------------------------------------

@@ -315,6 +315,14 @@ def parts_of(read: Read, wanted: Wanted, known: Crossing) -> Iterator[tuple[str,
     return (("transactions", rows) for rows in read_transactions(read, wanted, known))
 
 
+def cut_changes(cut: Cut, wanted: Wanted) -> list[Row]:
+    """The changes of all parts, in capture order."""
+    parts = zip(cut.parts, cut.crossing, strict=True)
+    batches = (batch for part, known in parts for batch in read_changes(part, wanted, known))
+    found: list[Row] = [row for batch in batches for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: row["source_events"][-1]["offset"])
+
+
 _CUTS = st.lists(st.integers(0, 40), max_size=5)
 
 
@@ -323,14 +331,7 @@ def test_changes_do_not_depend_on_where_a_capture_is_cut(
     drawn: list[tuple[Any, ...]], cuts: list[int], size: int
 ) -> None:
     rows = events_of(drawn)
-    cut = Cut(rows, cuts, size)
-    found = [
-        row
-        for part, known in zip(cut.parts, cut.crossing, strict=True)
-        for batch in read_changes(part, EVERYTHING, known)
-        for row in batch.to_pylist()
-    ]
-    assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == plain_changes(rows, size)
+    assert cut_changes(Cut(rows, cuts, size), EVERYTHING) == plain_changes(rows, size)
 
 
 @given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
@@ -341,14 +342,8 @@ def test_the_changes_of_a_table_can_be_read_without_those_of_others(
     cut = Cut(rows, cuts, size)
     for table in {row["table_name"] for row in rows if row["table_name"]}:
         wanted = replace(EVERYTHING, tables=frozenset([f"shop.{table}"]))
-        found = [
-            row
-            for part, known in zip(cut.parts, cut.crossing, strict=True)
-            for batch in read_changes(part, wanted, known)
-            for row in batch.to_pylist()
-        ]
         expected = [row for row in plain_changes(rows, size) if row["table_name"] == table]
-        assert sorted(found, key=lambda row: row["source_events"][-1]["offset"]) == expected
+        assert cut_changes(cut, wanted) == expected
 
 
 @given(st.lists(_EVENT, max_size=40), _CUTS, st.integers(1, 41))
