@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import labels
+from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.options import nearest
 from cdcwb.formats.text_values import parsed
@@ -78,6 +79,18 @@ def request_schema(types: Mapping[str, pa.DataType], request: TableRequest) -> p
     image = pa.struct(list(types.items()))
     fields = [pa.field(name, image) for name in images_of(request)]
     return pa.schema([*(model.EVENTS.field(name) for name in FROM_EVENTS), *fields])
+
+
+def versions_schema(
+    versions: Sequence[TableVersion], request: TableRequest, type_of: Callable[[TableVersion, TableColumn], pa.DataType]
+) -> pa.Schema:
+    """The schema of a request, with the type of each column in each version. Raises CaptureError for an unknown table
+    or column."""
+    known = [one for one in versions if one.full_name and request.name in (one.table_name, one.full_name)]
+    if not known:
+        raise no_table(request, (one.full_name for one in versions if one.full_name))
+    columns = ((one.name, type_of(version, one)) for version in versions_of(known, request) for one in version.columns)
+    return request_schema(common_types(columns, request), request)
 
 
 def typed_rows(events: pa.RecordBatch, schema: pa.Schema, read: Reader = parsed) -> pa.RecordBatch:

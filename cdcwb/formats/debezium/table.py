@@ -1,4 +1,4 @@
-"""Versions of tables, and the rows of one table as typed columns (docs/formats/debezium.md §5, §9)."""
+"""Versions of tables (docs/formats/debezium.md §5)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-import pyarrow as pa
-
 from cdcwb.formats.columns import TableColumn, TableVersion
-from cdcwb.formats.debezium.layout import CELL, arrow_of
-from cdcwb.formats.dissector import TableRequest
+from cdcwb.formats.debezium.layout import CELL
 from cdcwb.formats.messages.connect import Body, Type, plain
-from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
 
 Columns = tuple[TableColumn, ...]
 """What a message says of the columns of its row: with their types where there is a schema, else the names alone; of
@@ -144,30 +140,3 @@ def _described_column(ordinal: int, one: Mapping[str, Any], key: Sequence[str]) 
         key.index(name) + 1 if name in key else None,
         one["optional"] if isinstance(one.get("optional"), bool) else None,
     )
-
-
-# --- typed columns (§9) -----------------------------------------------------------------------------------------------
-
-
-def column_types(versions: Sequence[Version], request: TableRequest) -> dict[str, pa.DataType]:
-    """The asked columns of a table with their types; text where versions differ. Raises CaptureError naming what there
-    is for a table or column that is not there."""
-    known = [one for one in versions if request.name in (one.table_name, one.full_name)]
-    if not known:
-        raise no_table(request, (str(one.full_name) for one in versions))
-    columns = (
-        (
-            column.name,
-            arrow_of(column.type or "", column.precision, column.scale)
-            if version.origin in ("record", "registry")
-            else pa.string(),
-        )
-        for version in versions_of(known, request)
-        for column in version.columns
-    )
-    return common_types(columns, request)
-
-
-def typed_schema(versions: Sequence[Version], request: TableRequest) -> pa.Schema:
-    """Where the row is, then its images as structures of typed columns."""
-    return request_schema(column_types(versions, request), request)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats import options as opt
-from cdcwb.formats.columns import TableColumn, replicate_type
+from cdcwb.formats.columns import replicate_type
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
@@ -23,7 +23,7 @@ from cdcwb.formats.qlik_kafka.layout import WireForm, json_form
 from cdcwb.formats.qlik_kafka.plan import Plan, complete
 from cdcwb.formats.qlik_kafka.tree import dissect
 from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
-from cdcwb.formats.requests import common_types, no_table, request_schema, versions_of
+from cdcwb.formats.requests import versions_schema
 from cdcwb.formats.source import folders_of, info_of, same_file
 from cdcwb.model import Problem
 
@@ -128,11 +128,9 @@ class QlikKafka(MessageFormat):
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`. A column whose type differs between versions is
         text."""
-        versions = [one for one in plan.versions if one.full_name and request.name in (one.table_name, one.full_name)]
-        if not versions:
-            raise no_table(request, (one.full_name for one in plan.versions if one.full_name))
-        columns = (column for version in versions_of(versions, request) for column in version.columns)
-        return request_schema(common_types(((one.name, _arrow_type(one)) for one in columns), request), request)
+        return versions_schema(
+            plan.versions, request, lambda _, column: _AVRO.get(column.type or "") or replicate_type(column)
+        )
 
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.inspect`. The metadata of a message is searched for in
@@ -171,7 +169,3 @@ def _is_qliks(value: bytes) -> bool:
             return bool(form)
         document = document["payload"]
     return False
-
-
-def _arrow_type(column: TableColumn) -> pa.DataType:
-    return _AVRO.get(column.type or "") or replicate_type(column)
