@@ -123,14 +123,15 @@ class Layout:
 
     ``records``: they are JSON objects that a tool wrapped around messages. Else ``fields`` precede a value
     (``timestamp``, ``partition``, ``offset``, ``delivery``, ``headers``, ``key``), each followed by ``separator``.
-    ``encoding`` is text, base64, hex or python. ``marks``: what a key on a line of its own begins with, and notes.
+    ``encoding`` is text, base64 or python. ``key_line``: what the lines of keys begin with, if each precedes the line
+    of its value; such a file is read from its beginning.
     """
 
     fields: tuple[str, ...] = ()
     separator: bytes = b"\t"
     encoding: str = "text"
     records: bool = False
-    marks: tuple[bytes, ...] = ()
+    key_line: bytes = b""
 
     def to_settings(self) -> dict[str, str]:
         """As texts, under the names of the options that override them."""
@@ -326,11 +327,9 @@ def split(text: bytes, layout: Layout) -> tuple[bytes, bytes] | None:
 
 def _key(key: bytes, layout: Layout) -> bytes:
     """A key, decoded if it is encoded as values are and comes out as a message of its own would."""
-    if layout.encoding != "text" and key[:1] != b"{":
-        value = envelopes.DECODERS[layout.encoding](key)
-        if value is not None and envelopes.begins_message(value):
-            return value
-    return key
+    value = None if layout.encoding == "text" or key[:1] == b"{" else envelopes.DECODERS[layout.encoding](key)
+    is_message = value is not None and (value.lstrip()[:1] == b"{" or envelopes.is_binary(value))
+    return value if value is not None and is_message else key
 
 
 # --- lines of a file --------------------------------------------------------------------------------------------------
@@ -342,19 +341,23 @@ _STEP: Final = 1 << 16  # the first look for a single newline; it widens
 _NEWLINE: Final = 0x0A
 _RETURN: Final = 0x0D
 
-Marks = tuple[bytes, ...]
-
 
 def read_lines(source: Source, start: int, stop: int, layout: Layout, window: int = _WINDOW) -> Iterator[Chunk]:
-    """The lines that begin in ``[start, stop)`` of a file; the end of a line that began before is passed over."""
-    marks = layout.marks
-    position = first_line(source, start, marks)
+    """The lines that begin in ``[start, stop)`` of a file; the end of a line that began before is passed over. A line
+    of a key is one with that of its value."""
+    position = first_line(source, start)
     size = min(window, _CACHED)  # small at first, for those that take a few lines
     while position < min(stop, source.length):
         room = min(size, stop - position + _STEP)  # no further than the last line ends
-        buffer, ends = _ends(source, position, room, marks)
+        buffer = source.read(position, position + room)
+        ends = newlines(buffer)
+        if layout.key_line:
+            text, keys = buffer.tobytes(), (layout.key_line, BOM + layout.key_line)
+            ends = ends[[not text.startswith(keys, begin) for begin in [0, *ends.tolist()][: len(ends)]]]
+        if position + len(buffer) >= source.length and (not len(ends) or ends[-1] < len(buffer)):
+            ends = np.append(ends, len(buffer))
         if not len(ends):
-            end = first_line(source, position + room, marks)
+            end = first_line(source, position + room)
             if end - position > LONGEST:
                 for one in damage(position, end, f"a line longer than {LONGEST:,} bytes, the maximum of a message"):
                     yield Chunk(one[0], source.read(*one[:2]), [one])
@@ -376,35 +379,18 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
         position, size = position + at, min(2 * size, window)
 
 
-def _ends(source: Source, position: int, size: int, marks: Marks) -> tuple[Bytes, Ints]:
-    """The bytes from ``position``, and where in them lines end; the last line of the file has an end in any case."""
-    ahead = max(map(len, marks), default=0)
-    buffer = source.read(position, position + size + ahead)
-    at_end = position + len(buffer) >= source.length
-    ends = newlines(buffer, marks)
-    ends = ends[ends <= size]
-    if at_end and len(buffer) <= size and (not len(ends) or ends[-1] < len(buffer)):
-        ends = np.append(ends, len(buffer))
-    return buffer, ends
-
-
-def newlines(buffer: Bytes, marks: Marks = ()) -> Ints:
-    """The places after newlines; with marks only those where one of them follows, and the end of the buffer."""
-    if marks:
-        known = re.finditer(rb"\n(?=%s|\Z)" % b"|".join(map(re.escape, marks)), buffer.data)
-        return np.array([found.end() for found in known], dtype=np.int64)
+def newlines(buffer: Bytes) -> Ints:
+    """The places after newlines."""
     some = [np.flatnonzero(buffer[at : at + _CACHED] == _NEWLINE) + at for at in range(0, len(buffer), _CACHED)]
     return np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
 
 
-def first_line(source: Source, position: int, marks: Marks = ()) -> int:
+def first_line(source: Source, position: int) -> int:
     """Where the first line at or after ``position`` begins; the file's end if there is none."""
-    if position <= 0:
-        return 0
     at, step = position - 1, _STEP
-    while at < source.length:
-        _, ends = _ends(source, at, step, marks)
-        if len(ends):
-            return at + int(ends[0])
+    while 0 <= at < source.length:
+        found = source.read(at, at + step).tobytes().find(b"\n")
+        if found >= 0:
+            return at + found + 1
         at, step = at + step, min(2 * step, _WINDOW)
-    return source.length
+    return 0 if at < 0 else source.length

@@ -36,7 +36,6 @@ _ID: Final = 5
 _VALUES: Final = 64  # that show Avro's JSON encoding
 _BINARY_BYTE: Final = re.compile(rb"[\x00-\x08]")
 _NOTHING: Final = re.compile(rb"[\s,\[\]]*\Z")
-_REMARKS: Final = (b"Processed a total of ", b"% Reached end of ")
 _LISTS: Final = re.compile(rb'\{.{0,4000}?"(?:records|Records|receivedMessages|messages)"\s*:\s*[\[{]', re.DOTALL)
 _BINARY_SIGNS: Final = (BINARY, b"\\u0000", b"\0")
 _LOST: Final = "binary messages were printed as text: bytes above 7F became U+FFFD and cannot be recovered"
@@ -97,19 +96,10 @@ def _avro(source: Source, split_size: int, is_whole: bool) -> Container:
     settings = {"codec": file.codec, "records": "topic" if topic else "messages"}
     size = split_size if source.compression is None else source.size
     starts, rows, count = file.parts(size) if is_whole else ([0], [0], source.size)
-    return Container(
-        source.path,
-        "avro",
-        "row",
-        source.size,
-        count,
-        problem=file.problem,
-        settings=settings if file.is_readable else {},
-        evidence=evidence if file.is_readable else "begins with Obj",
-        schema=None if topic or not file.is_readable else file.schema,
-        starts=starts,
-        rows=rows,
-    )
+    found = Container(source.path, "avro", "row", source.size, count, problem=file.problem, starts=starts, rows=rows)
+    if not file.is_readable:
+        return replace(found, evidence="begins with Obj")
+    return replace(found, settings=settings, evidence=evidence, schema=None if topic else file.schema)
 
 
 def _names_kafka_columns(head: bytes) -> bool:
@@ -125,17 +115,11 @@ def _parquet(source: Source, split_size: int) -> Container:
     except CaptureError as reason:
         problem, evidence = reason.message, "begins with PAR1"
         return Container(source.path, "parquet", "row", source.size, 1, problem=problem, evidence=evidence)
-    names = ", ".join(file.columns.values())
-    return Container(
-        source.path,
-        "parquet",
-        "message" if file.is_partition else "row",
-        source.size,
-        file.count,
-        settings={"columns": names},
-        evidence=f"begins and ends with PAR1, and has the columns {names}",
-        rows=file.parts(split_size) if source.compression is None else [0],
-    )
+    names, unit = ", ".join(file.columns.values()), "message" if file.is_partition else "row"
+    rows = file.parts(split_size) if source.compression is None else [0]
+    found = Container(source.path, "parquet", unit, source.size, file.count, rows=rows)
+    evidence = f"begins and ends with PAR1, and has the columns {names}"
+    return replace(found, settings={"columns": names}, evidence=evidence)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -176,12 +160,10 @@ def _in_avro_json(source: Source, found: Container, options: Options) -> Contain
     return replace(found, settings=settings, evidence=evidence)
 
 
-def _made(
-    source: Source, kind: str, evidence: str, layout: Layout = PLAIN, problem: str | None = None, level: int = 0
-) -> Container:
+def _made(source: Source, kind: str, evidence: str, layout: Layout = PLAIN, **more: Any) -> Container:
     settings = {} if kind == "message" else layout.to_settings()
-    found = Container(source.path, kind, "byte", source.size, problem=problem, layout=layout, level=level)
-    return replace(found, settings=settings, evidence=evidence)
+    found = Container(source.path, kind, "byte", source.size, layout=layout, settings=settings, evidence=evidence)
+    return replace(found, **more)
 
 
 def _binary(source: Source, head: bytes) -> Container:
@@ -245,11 +227,12 @@ def _lines(source: Source, head: bytes, options: Options) -> tuple[Container, fl
     key_lines = _key_lines(texts) if layout == PLAIN and options.separator in (None, b"\n") else None
     if key_lines is not None:
         end = b"\r\n" if head[: head.index(b"\n") + 1].endswith(b"\r\n") else b"\n"
-        layout, share = Layout(("key",), end, marks=(key_lines, *_REMARKS)), 1.0
+        layout, share = Layout(("key",), end, key_line=key_lines), 1.0
         evidence = f"each line of a value follows one of its key, which begins with {key_lines.decode()}"
     is_lost = any(b"\xef\xbf\xbd" in text and any(sign in text for sign in _BINARY_SIGNS) for text in texts)
     is_raw = _BINARY_BYTE.search(head) and NAMED.match(head)
-    return _made(source, "lines", evidence, layout, _LOST if is_lost else _RAW if is_raw else None), share
+    problem = _LOST if is_lost else _RAW if is_raw else None
+    return _made(source, "lines", evidence, layout, problem=problem), share
 
 
 def _key_lines(texts: Sequence[bytes]) -> bytes | None:
@@ -263,25 +246,21 @@ def _key_lines(texts: Sequence[bytes]) -> bytes | None:
     prefix = next((one for one in common if not any(value.startswith(one) for value in values)), None)
     if prefix is None or all(one.strip() == NULL for one in values):
         return None
-    return prefix if all(_is_keyed(value, key) for key, value in pairs) else None
-
-
-def _is_keyed(value: bytes, key: bytes) -> bool:
     try:
-        fields, content = json.loads(key), json.loads(value)
+        parsed = [(json.loads(key), json.loads(value)) for key, value in pairs]
     except (ValueError, RecursionError):
-        return False
-    fields = fields.get("payload", fields) if isinstance(fields, dict) else None
-    if not isinstance(fields, dict) or not fields:
-        return False
-    return content is None or (isinstance(content, dict) and _has_fields(content, fields))
+        return None
+    are_objects = all(isinstance(key, dict) and isinstance(value, dict | None) for key, value in parsed)
+    return prefix if are_objects and all(_is_keyed(value, key.get("payload", key)) for key, value in parsed) else None
 
 
-def _has_fields(content: Any, fields: Mapping[str, Any]) -> bool:
-    if isinstance(content, dict):
-        has_all = all(name in content and content[name] == value for name, value in fields.items())
-        return has_all or any(_has_fields(one, fields) for one in content.values())
-    return isinstance(content, list) and any(_has_fields(one, fields) for one in content)
+def _is_keyed(content: Any, fields: Any) -> bool:
+    """Whether a value is null, or an object with these fields is in it."""
+    if not fields or not isinstance(fields, dict):
+        return False
+    inner = [*content.values()] if isinstance(content, dict) else content if isinstance(content, list) else []
+    has_all = isinstance(content, dict) and fields.items() <= content.items()
+    return content is None or has_all or any(one is not None and _is_keyed(one, fields) for one in inner)
 
 
 def _sample(source: Source) -> list[bytes]:
@@ -356,15 +335,10 @@ def detect_layout(lines: Sequence[bytes], options: Options) -> Detected:
     return Detected(best, evidence, number / len(texts))
 
 
-def _encodings(options: Options) -> tuple[str, ...]:
-    if options.encoding is None:
-        return ("text", *DECODERS)
-    return ("text" if options.encoding == AVRO_JSON else options.encoding,)
-
-
 def _layouts(texts: Sequence[bytes], options: Options) -> Iterator[Layout]:
     """The layouts that lines may have, the simpler before others that also fit."""
-    encodings, given = _encodings(options), options.separator
+    encoding, given = options.encoding, options.separator
+    encodings = ("text", *DECODERS) if encoding is None else ("text" if encoding == AVRO_JSON else encoding,)
     if not 2 * sum(_ENCODED.search(text) is not None for text in texts) > len(texts):
         encodings = encodings[:1]
     if 2 * sum(map(_is_printed, texts)) > len(texts):

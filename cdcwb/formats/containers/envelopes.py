@@ -35,15 +35,9 @@ BINARY: Final = b"atMSG"
 
 _BINARY: Final = ("atMSG", "\0")
 _ID: Final = 5  # bytes of a zero byte and a schema id
-_BLANK: Final = b" \t\r\n"
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 _PRINTED: Final = re.compile(rb"\s*\{'")
 _MOST_LITERAL: Final = 1 << 20  # bytes of a message as Python prints it: to parse it takes a hundred times its size
-
-
-def begins_message(value: bytes) -> bool:
-    """Whether it begins as a message does: with a JSON object, ``atMSG``, or a zero byte and a schema id."""
-    return value.lstrip(_BLANK).startswith(b"{") or is_binary(value)
 
 
 def is_binary(value: bytes) -> bool:
@@ -244,6 +238,7 @@ _JAVA: Final = re.compile(
     rb"(?:headers = RecordHeaders\(headers = \[(.*?)\], isReadOnly = \w+\), )?key = (.*)\)",
     re.DOTALL,
 )
+_VALUE: Final = re.compile(rb", value = (?=\{|null\Z)")
 _JAVA_HEADER: Final = re.compile(rb"RecordHeader\(key = (.*?), value = (?:\[([-0-9, ]*)\]|null)\)")
 PYTHON_RECORD: Final = b"ConsumerRecord(topic='"
 """The beginning of a record as kafka-python prints it."""
@@ -254,7 +249,6 @@ _KCAT: Final = re.compile(
     rb"Topic ([\w.-]+) ?\[([0-9]{1,10})\], offset: ([0-9]{1,19}), key: (.*?), payload: (-?[0-9]+) bytes: ?(.*)",
     re.DOTALL,
 )
-_VALUE: Final = b", value = "
 # `|(?!)` in a possessive group: see tests/possessive.py
 _BYTES: Final = re.compile(
     rb"""(?<![0-9A-Za-z_])[bB](['"])(?=\s*+(?:\\n|\\t|\\r)*+\s*+\{)"""
@@ -272,15 +266,21 @@ def printed_record(text: bytes) -> ParsedSegment | None:
     kcat = _KCAT.match(text)
     if kcat is not None:
         topic, partition, offset, key, size, value = kcat.groups()
-        facts = _printed_facts(text_of(topic), partition, offset, b"-1", "")
+        facts = _facts({"topic": text_of(topic), "partition": partition.decode(), "offset": offset.decode()}, False)
         return ParsedSegment(MESSAGE, None if size == b"-1" else value, key or None, facts)
     java = _JAVA.search(text)
     if java is not None:
         topic, partition, offset, kind, time, listed, rest = java.groups()
-        headers = [(text_of(name), _signed(codes)) for name, codes in _JAVA_HEADER.findall(listed or b"")]
-        key, value = _key_and_value(rest)
-        facts = _printed_facts(text_of(topic), partition, offset, time, kind.decode())
-        return ParsedSegment(MESSAGE, value, key, facts | header_facts(headers))
+        headers = (  # Java prints bytes as numbers with a sign
+            (text_of(name), text_of(bytes(int(code) & 0xFF for code in codes.split(b",") if code.strip())))
+            for name, codes in _JAVA_HEADER.findall(listed or b"")
+        )
+        parts: dict[str, Any] = {"topic": text_of(topic), "partition": partition.decode(), "offset": offset.decode()}
+        parts |= {} if time == b"-1" else {"timestamp": int(time), "timestamp_type": kind.decode()}
+        found = _VALUE.split(rest, 1)
+        key, value = found if len(found) == 2 else rest.partition(b", value = ")[::2]
+        facts = _facts(parts, False) | header_facts(headers)
+        return ParsedSegment(MESSAGE, None if value == b"null" else value, None if key == b"null" else key, facts)
     return ParsedSegment(MALFORMED, None, reason=NOT_PRINTED_BY_PYTHON) if PYTHON_RECORD in text else _of_literal(text)
 
 
@@ -292,26 +292,3 @@ def _of_literal(text: bytes) -> ParsedSegment | None:
     if not found[3]:
         return ParsedSegment(MALFORMED, None, reason="a bytes literal without a closing quote")
     return ParsedSegment(MESSAGE, _ESCAPE.sub(lambda escape: codecs.escape_decode(escape[0])[0], found[2]))
-
-
-def _printed_facts(topic: str, partition: bytes, offset: bytes, time: bytes, kind: str) -> dict[str, str | None]:
-    facts: dict[str, str | None] = {"topic": topic, "partition": partition.decode(), "offset": offset.decode()}
-    if time != b"-1":
-        facts["timestamp"] = time_text(int(time))
-        facts["timestamp_type"] = TIME_TYPES.get(kind.lower(), kind)
-    return facts
-
-
-def _key_and_value(text: bytes) -> tuple[bytes | None, bytes | None]:
-    """Key and value, separated by the first ``, value = `` that a JSON document or null follows."""
-    at = first = text.find(_VALUE)
-    while at >= 0 and text[at + len(_VALUE) :][:1] != b"{" and text[at + len(_VALUE) :] != b"null":
-        at = text.find(_VALUE, at + 1)
-    at = first if at < 0 else at
-    key, value = text[:at], text[at + len(_VALUE) :]
-    return None if key == b"null" else key, None if value == b"null" else value
-
-
-def _signed(codes: bytes) -> str | None:
-    """A header's bytes, which Java prints as numbers with a sign."""
-    return text_of(bytes(int(code) & 0xFF for code in codes.split(b",") if code.strip()))

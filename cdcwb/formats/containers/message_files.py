@@ -119,7 +119,7 @@ def parts(container: Container, split_size: int = SPLIT_SIZE) -> list[tuple[int,
     A part has the messages that begin in it. Only what can be found from any place is cut: lines anywhere, about every
     ``split_size`` bytes, Avro containers and Parquet files at some of their ``rows``.
     """
-    if container.kind == "lines" and container.compression is None:
+    if container.kind == "lines" and container.compression is None and not container.layout.key_line:
         return [(at, min(at + split_size, container.size)) for at in range(0, container.size, split_size)]
     starts = container.rows or [0]
     found = zip(starts, [*starts[1:], container.extent], strict=True)
@@ -162,7 +162,7 @@ def locate(container: Container, offset: int) -> Messages:
     if container.unit == OffsetUnit.ROW:
         return next(read(container, offset, offset + 1))
     with container.open() as source:
-        before = _NEAR if container.kind == "lines" else offset
+        before = _NEAR if container.kind == "lines" and not container.layout.key_line else offset
         while True:
             start = max(offset - before, 0)
             stop = offset + 1 if container.kind == "lines" else container.size
