@@ -7,9 +7,9 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial, wraps
+from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from cdcwb.formats.containers.message_files import OPTIONS, Container, Part
 from cdcwb.formats.containers.messages import BATCH, Messages, batched, joined
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import (
+    CHANGES,
     EVERYTHING,
     Field,
     Inspection,
@@ -60,9 +61,6 @@ class Options:
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,28 +133,10 @@ def _paused() -> Iterator[None]:
             gc.enable()
 
 
-def _uncollected(generator: Callable[_P, Iterator[_T]]) -> Callable[_P, Iterator[_T]]:
-    """A generator each of whose steps runs :func:`_paused`."""
-
-    @wraps(generator)
-    def steps(*args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
-        found = generator(*args, **kwargs)
-        while True:
-            with _paused():
-                try:
-                    one = next(found)
-                except StopIteration:
-                    return
-            yield one
-
-    return steps
-
-
 _FILES: Final = 8  # that are looked at to recognise a capture
 _TASK: Final = 64  # that one task looks at
 _MESSAGES: Final = 64
 _BATCHES: Final = 64  # of so many messages, until one has a message
-_ROWS: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 ENOUGH: Final = 1 << 20
 """Bytes of a compressed file that are unpacked to recognise it."""
 
@@ -309,44 +289,39 @@ class MessageFormat(RowFormat):
         """See :func:`cdcwb.formats.containers.message_files.file_rows`."""
         return files.file_rows(plan.containers)
 
-    @_uncollected
     def read(self, plan: Any, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of one split."""
-        reading = self.reading(plan)
-        for messages, where, schema in _batches(plan, split):
-            yield from select(self.events(plan, reading, messages, where, wanted, schema), wanted)
+        return self._events(plan, _batches(plan, split), wanted)
 
-    @_uncollected
     def read_rows(self, plan: Any, batches: Iterator[pa.RecordBatch], wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events of rows with Kafka's columns."""
-        reading = self.reading(plan)
-        for messages, where in (messages_of(batch, plan.partitions, plan.name) for batch in batches):
-            yield from select(self.events(plan, reading, messages, where, wanted, None), wanted)
+        return self._events(plan, _rows(plan, batches), wanted)
 
-    @_uncollected
     def read_table(self, plan: Any, split: int, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in one split as typed columns, in capture order."""
-        reading = self.reading(plan)
-        for messages, where, schema in _batches(plan, split):
-            yield from self.typed(plan, reading, messages, where, request, schema)
+        return self._typed(plan, _batches(plan, split), request)
 
-    @_uncollected
     def read_table_rows(
         self, plan: Any, batches: Iterator[pa.RecordBatch], request: TableRequest
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`read_table`, of rows with Kafka's columns."""
-        reading = self.reading(plan)
-        for messages, where in (messages_of(batch, plan.partitions, plan.name) for batch in batches):
-            yield from self.typed(plan, reading, messages, where, request, None)
+        return self._typed(plan, _rows(plan, batches), request)
 
-    def typed(
-        self, plan: Any, reading: Any, messages: Messages, where: Where, request: TableRequest, schema: str | None
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of one table in a batch as typed columns."""
+    def _events(self, plan: Any, batches: Iterator[_Located], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        reading = self.reading(plan)
+        while True:
+            with _paused():
+                if (found := next(batches, None)) is None:
+                    return
+                messages, where, schema = found
+                events = self.events(plan, reading, messages, where, wanted, schema)
+            yield from select(events, wanted)
+
+    def _typed(self, plan: Any, batches: Iterator[_Located], request: TableRequest) -> Iterator[pa.RecordBatch]:
         table = self.table_schema(plan, request)
-        kinds, columns = frozenset(map(str, _ROWS)), frozenset({*table.names, "schema_name", "table_name"})
+        kinds, columns = frozenset(CHANGES), frozenset({*table.names, "schema_name", "table_name"})
         wanted = Wanted(kinds=kinds, tables=frozenset([request.name]), columns=columns)
-        for events in select(self.events(plan, reading, messages, where, wanted, schema), wanted):
+        for events in self._events(plan, batches, wanted):
             yield typed_rows(events, table)
 
     # --- what a format gives
@@ -389,7 +364,16 @@ def first_messages(container: Container) -> Messages | None:
     return None
 
 
-def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, str | None]]:
+_Located: TypeAlias = tuple[Messages, Where, str | None]
+"""Messages, where they are, and the Avro schema that their container names."""
+
+
+def _rows(plan: MessagePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[_Located]:
+    """The messages of rows with Kafka's columns."""
+    return ((*messages_of(batch, plan.partitions, plan.name or ""), None) for batch in batches)
+
+
+def _batches(plan: MessagePlan, split: int) -> Iterator[_Located]:
     """The messages of a split; those of small files together, because a batch costs more than a few messages."""
     found = (
         (messages, index)
@@ -404,7 +388,7 @@ def _batches(plan: MessagePlan, split: int) -> Iterator[tuple[Messages, Where, s
         yield _together(plan, some)
 
 
-def _together(plan: MessagePlan, batches: Sequence[tuple[Messages, int]]) -> tuple[Messages, Where, str | None]:
+def _together(plan: MessagePlan, batches: Sequence[tuple[Messages, int]]) -> _Located:
     """Batches with the index of the container of each, as one."""
     first = plan.containers[batches[0][1]]
     if len(batches) == 1:
