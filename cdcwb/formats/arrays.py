@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +178,14 @@ def small_numbers() -> pa.Array:
 # --- maps -------------------------------------------------------------------------------------------------------------
 
 
+class Texts(Protocol):
+    """Texts by their numbers."""
+
+    def gather(self, places: npt.NDArray[np.int32]) -> pa.StringArray:
+        """The texts with these numbers."""
+        ...
+
+
 class TextPool:
     """A pool of concatenated texts. It begins with the decimal texts of small numbers, each at its own index."""
 
@@ -223,7 +231,7 @@ def _begins_at_zero(texts: pa.StringArray) -> bool:
 class MapBuilder:
     """The maps of ``count`` records, with values from ``pool``; null for a record without a group."""
 
-    def __init__(self, count: int, pool: TextPool) -> None:
+    def __init__(self, count: int, pool: Texts) -> None:
         self._group_of = np.zeros(count, dtype=np.int64)
         self._pool = pool
         self._keys: list[list[bytes]] = [[]]
@@ -308,13 +316,13 @@ _MAPS: Final = ("key", "before", "after", "headers")
 
 class EventBatch:
     """The events of ``count`` records, filled column by column for any of them; other values are null, and so are
-    columns that are not ``wanted`` (None: all are)."""
+    columns that are not ``wanted`` (None: all are). ``texts``: the values of maps if they are not in ``pool``."""
 
-    def __init__(self, count: int, wanted: Wanted | None = None) -> None:
+    def __init__(self, count: int, wanted: Wanted | None = None, texts: Texts | None = None) -> None:
         self.count = count
         self.wanted = wanted or EVERYTHING
         self.pool = TextPool()
-        self.maps = {name: MapBuilder(count, self.pool) for name in _MAPS}
+        self.maps = {name: MapBuilder(count, texts or self.pool) for name in _MAPS}
         self._columns: dict[str, list[tuple[Ints | None, pa.Array]]] = {}
         self._problems: dict[int, list[dict[str, str]]] = {}
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import batch_of, columns_of
 from cdcwb.formats.containers.kafka_rows import Where
@@ -22,7 +21,6 @@ from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
 from cdcwb.formats.inferred import (
-    InferredColumn,
     Tables,
     inferred_schema,
     inferred_version,
@@ -43,14 +41,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True, kw_only=True)
 class Plan(MessagePlan):
-    """How a capture is read. ``tables``: schema, name and columns of each."""
+    """How a capture is read. ``tables``: the columns of each."""
 
     given: dict[str, str] = field(default_factory=dict)
-    tables: list[tuple[str | None, str, dict[str, InferredColumn]]] = field(default_factory=list)
-
-    def inferred(self) -> Tables:
-        """The tables."""
-        return {(schema, name): columns for schema, name, columns in self.tables}
+    tables: Tables = field(default_factory=dict)
 
 
 class JsonMessages(MessageFormat):
@@ -133,8 +127,7 @@ class JsonMessages(MessageFormat):
         """Adds to a plan what :meth:`scan` found in each of its tasks."""
         found = list(results)
         plan.facts["records"] = sum(number for number, _ in found)
-        tables = merged_tables(one for _, one in found)
-        plan.tables = [(schema, name, columns) for (schema, name), columns in tables.items()]
+        plan.tables = merged_tables(one for _, one in found)
 
     def reading(self, plan: Plan) -> Mapping[str, str]:
         """The given options of the format."""
@@ -145,18 +138,14 @@ class JsonMessages(MessageFormat):
     ) -> pa.RecordBatch:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.events`."""
         rows, of, ends = self._rows(messages, plan.given)
-        given = {**_located(where, messages, of, ends), "raw": None}
-        if wanted.raw:
-            is_message = pa.array(messages.state == 0)
-            raw = pc.if_else(is_message, messages.value, messages.source).take(pa.array(of))
-            if ends:
-                parts = raw.to_pylist()
-                for first, stops in ends.items():
-                    value = parts[first]
-                    bounds = pairwise([0, *stops[:-1], len(value)])
-                    parts[first : first + len(stops)] = [value[start:stop] for start, stop in bounds]
-                raw = pa.array(parts, pa.binary())
-            given["raw"] = raw
+        raw = messages.raw.take(pa.array(of)) if wanted.raw else None
+        if raw is not None and ends:
+            parts = raw.to_pylist()
+            for first, stops in ends.items():
+                bounds = pairwise([0, *stops[:-1], len(parts[first])])
+                parts[first : first + len(stops)] = [parts[first][start:stop] for start, stop in bounds]
+            raw = pa.array(parts, pa.binary())
+        given = {**_located(where, messages, of, ends), "raw": raw}
         return self.batch(plan, rows, given, wanted)
 
     def batch(self, plan: Any, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
@@ -244,11 +233,11 @@ class JsonMessages(MessageFormat):
 
     def table_versions(self, plan: Any) -> pa.Table:
         """A version of each table, with the columns that its rows have, and their types if messages give them."""
-        return inferred_versions(plan.inferred())
+        return inferred_versions(plan.tables)
 
     def table_schema(self, plan: Any, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`: all columns are texts."""
-        return inferred_schema(plan.inferred(), request)
+        return inferred_schema(plan.tables, request)
 
     def dissected(
         self, plan: Any, messages: Messages, schema: str | None, event: Mapping[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError, ChangedFileError
-from cdcwb.formats.arrays import EventBatch, packed
+from cdcwb.formats.arrays import EventBatch, as_array, columns_of, packed
 from cdcwb.formats.containers.envelopes import TIME_TYPES, headers_of, scalar
 from cdcwb.formats.containers.messages import (
     FACTS,
@@ -28,12 +28,15 @@ from cdcwb.formats.containers.messages import (
     Messages,
     batched,
     fact_columns,
+    key_texts,
     time_text,
 )
 from cdcwb.formats.containers.parquet import first_line, group_starts, open_parquet, row_groups
 from cdcwb.formats.containers.rows import plain
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit
+from cdcwb.words import unique_names
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
@@ -256,12 +259,37 @@ class Where:
         }
 
     def fill(self, batch: EventBatch, messages: Messages) -> None:
-        """Puts the locations of all messages into a batch of events."""
+        """Puts the locations and bytes of all messages into a batch of events."""
+        if batch.wanted.raw:
+            batch.put("raw", messages.raw)
         for name, value in self.columns(messages).items():
             if isinstance(value, pa.Array):
                 batch.put(name, value)
             else:
                 batch.constant(name, value)
+
+
+def put_headers(
+    batch: EventBatch,
+    messages: Messages,
+    add: Callable[[pa.StringArray], Ints],
+    groups: Iterable[tuple[Ints, Iterable[str], Ints]],
+) -> None:
+    """Puts the map of headers: those of groups of messages (the messages, the names, and the numbers of the values with
+    a row for each message), then what the container states about each message. ``add`` gives numbers to texts."""
+    facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
+    shape = len(facts), len(messages)
+    numbers = np.reshape([add(texts) for texts in facts.values()], shape).T.astype(np.int64)
+    absent = np.reshape([as_array(pc.is_null(texts)) for texts in facts.values()], shape).T.astype(np.bool_)
+    absent[messages.state != MESSAGE] = True
+    is_alone = ~absent.all(axis=1)
+    for index, names, values in groups:
+        is_alone[index] = False
+        lacking = np.hstack([np.zeros(values.shape, np.bool_), absent[index]])
+        every = [*unique_names(names, facts), *facts]
+        batch.entries("headers", every, np.hstack([values, numbers[index]]), index, lacking)
+    alone = np.flatnonzero(is_alone)
+    batch.entries("headers", [*facts], numbers[alone], alone, absent[alone])
 
 
 def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:

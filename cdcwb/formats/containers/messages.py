@@ -82,6 +82,12 @@ class Messages:
     def __len__(self) -> int:
         return len(self.offset)
 
+    @property
+    def raw(self) -> pa.BinaryArray:
+        """The bytes of each event: the value of a message, and what is not one as it is in the file."""
+        is_message = self.state == MESSAGE
+        return self.value if is_message.all() else pc.if_else(pa.array(is_message), self.value, self.source)
+
     def head(self, count: int) -> Messages:
         """The first segments, at most so many."""
         arrays = {name: getattr(self, name)[:count] for name in _ARRAYS}

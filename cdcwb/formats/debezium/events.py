@@ -7,23 +7,23 @@ columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import EventBatch, columns_of, text_array
-from cdcwb.formats.containers.kafka_rows import Where
-from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
+from cdcwb.formats.arrays import EventBatch, text_array
+from cdcwb.formats.containers.kafka_rows import Where, put_headers
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages
 from cdcwb.formats.debezium.envelope import FLATTENED, envelopes_of
 from cdcwb.formats.debezium.layout import OPERATIONS, UNAVAILABLE, position_of, transaction_of
 from cdcwb.formats.debezium.table import VersionsByColumns, described_tables, row_columns, row_type
 from cdcwb.formats.debezium.values import absent_in, document_of, is_cells, text_column
 from cdcwb.formats.dissector import Wanted
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.messages.connect import Body, Broken, Remark, Schemas, Type, bodies_of, plain
 from cdcwb.formats.moments import LATEST
 from cdcwb.model import Kind, Operation, Problem
@@ -61,12 +61,6 @@ def events_of(messages: Messages, where: Where, reading: MessageContext, wanted:
     batch = EventBatch(len(messages), wanted)
     batch.constant("format", FORMAT)
     where.fill(batch, messages)
-    if wanted.raw:
-        is_message = messages.state == 0
-        batch.put(
-            "raw",
-            messages.value if is_message.all() else pc.if_else(pa.array(is_message), messages.value, messages.source),
-        )
     made = _MessageEvents(batch, reading, remarks, wanted.images and wanted.needs(*_OF_IMAGES))
     keys = bodies_of(messages.key, reading.schemas, {}) if made.images else [None] * len(messages)
     for number, (state, body, key) in enumerate(zip(messages.state.tolist(), bodies, keys, strict=True)):
@@ -144,7 +138,6 @@ class _MessageEvents:
         self._rows: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
         self._types: dict[Any, Mapping[str, Type]] = {}
         self._versions: dict[Any, str | None] = {}
-        self._with_headers: list[int] = []
         self._lacking: set[int] = set()  # not all values of their images were captured
         self._after: dict[int, tuple[tuple[str, ...], Any, int]] = {}  # the names, missing values and row of the image
 
@@ -159,7 +152,6 @@ class _MessageEvents:
 
     def add(self, number: int, body: Body | Broken | None, key: Body | None) -> None:
         """The event of a message."""
-        self._with_headers.append(number)
         if isinstance(body, Body):
             try:
                 form = form_of(body.content)
@@ -338,7 +330,7 @@ class _MessageEvents:
             kind = model.EVENTS.field(name).type
             self.batch.put(name, text_array(values) if pa.types.is_string(kind) else pa.array(values, kind))
         if self.batch.wanted.needs("headers"):
-            self._all_headers(messages)
+            put_headers(self.batch, messages, self.batch.pool.add, self._own_headers())
 
     def _images(self, group: Any, rows: list[tuple[int, dict[str, Any]]]) -> None:
         """One image, or the key, of rows with the same columns."""
@@ -364,31 +356,14 @@ class _MessageEvents:
             self._after |= {number: (names, absent, row) for row, number in enumerate(index.tolist())}
         self.batch.texts(image, names, texts, index, absent)
 
-    def _all_headers(self, messages: Messages) -> None:
-        """Every field around the rows by its name; those of source and transaction are led by theirs."""
-        facts = dict(columns_of(messages.facts))
-        if messages.key.null_count < len(messages):
-            facts["kafka.key"] = key_texts(messages.key)
-        others = set(self._with_headers)
+    def _own_headers(self) -> Iterator[tuple[Ints, Iterable[str], Ints]]:
+        """The messages with the same fields, the names of these, and the numbers of the values: every field around the
+        rows by its name; those of source and transaction are led by theirs."""
         for bodies in self._headers.values():
-            index = np.array([number for number, _ in bodies], dtype=np.int64)
-            others.difference_update(index.tolist())
             names, columns = _header_columns([body for _, body in bodies])
-            self._put_headers(names, columns, index, facts)
-        if others and facts:
-            self._put_headers([], [], np.array(sorted(others), dtype=np.int64), facts)
-
-    def _put_headers(
-        self, names: list[str], columns: list[pa.StringArray], index: Any, facts: Mapping[str, pa.StringArray]
-    ) -> None:
-        places = pa.array(index)
-        found = [texts if len(index) == len(texts) else texts.take(places) for texts in facts.values()]
-        masks = [texts.is_null().to_numpy(zero_copy_only=False) for texts in found]
-        absent = None
-        if any(mask.any() for mask in masks):
-            absent = np.stack([*(np.zeros(len(index), np.bool_) for _ in names), *masks], axis=1)
-        if names or absent is None or not absent.all():
-            self.batch.texts("headers", [*names, *facts], [*columns, *found], index, absent)
+            numbers = [self.batch.pool.add(column) for column in columns]
+            index = np.array([number for number, _ in bodies], dtype=np.int64)
+            yield index, names, np.reshape(numbers, (len(names), len(index))).T.astype(np.int64)
 
 
 def _header_columns(bodies: Sequence[Body]) -> tuple[list[str], list[pa.StringArray]]:

@@ -9,10 +9,11 @@ there are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from cdcwb.formats.containers.avro_schema import Schema, parse_schema
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.json_values import CutOff, as_text, comma_remark, parse_json
-from cdcwb.formats.kernels import Ints
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.qlik_kafka.layout import ENVELOPE_SCHEMA, FRAME, IMAGES, MAGIC, MASKS, WireForm, json_form
 from cdcwb.formats.qlik_kafka.versions import (
     UNNAMED,
@@ -42,8 +43,6 @@ from cdcwb.formats.qlik_kafka.versions import (
 )
 from cdcwb.model import Kind, Problem
 
-Bools = npt.NDArray[np.bool_]
-
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
@@ -54,7 +53,7 @@ Entry: TypeAlias = tuple[str, int, int]
 """A header: its name, the number of its text, and how often the origin of a message is added to that (0 or 1)."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class MessageGroup:
     """What some messages have in common.
 
@@ -77,6 +76,11 @@ class MessageGroup:
     problem: tuple[Problem, str] | None = None
     is_decoded: bool = True
 
+    @cached_property
+    def bit_of(self) -> dict[str, int]:
+        """The bit of each column of the version in masks."""
+        return {column.name: column.ordinal - 1 for column in self.version.columns} if self.version else {}
+
     @property
     def table_version(self) -> str | None:
         """The version that it describes, or that its rows have."""
@@ -89,38 +93,19 @@ class MessageGroup:
         image, key = self.images[which] or {}, self.version.key if self.version else []
         return {name: image[name] for name in key} if image.keys() >= set(key) else {}
 
+    def bits(self, names: Iterable[str]) -> Ints:
+        """The bits of columns in masks; -1 for one that the version does not have."""
+        return np.array([self.bit_of.get(name, -1) for name in names], dtype=np.int64)
+
     @property
     def names(self) -> list[str]:
         """The columns of its rows."""
         return [*(self.images[0] or self.images[1] or ())]
 
 
-class Flat(NamedTuple):
-    """Lists of numbers, one list for each group, concatenated."""
-
-    start: Ints
-    size: Ints
-    rows: Ints  # a row for each item
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], rows: Any) -> Flat:
-        """The lists with these sizes, whose rows are concatenated."""
-        size = np.array(sizes, dtype=np.int64)
-        return cls(np.cumsum(size) - size, size, rows)
-
-    def spread(self, groups: Ints) -> tuple[Ints, Ints]:
-        """The items of the lists of some groups: for each the index in ``groups``, and its row."""
-        size = self.size[groups]
-        of = np.repeat(np.arange(len(groups)), size)
-        return of, np.arange(len(of)) + np.repeat(self.start[groups] - (np.cumsum(size) - size), size)
-
-
-_SPANS: Final = 1 << 40  # the number of the first text that is a span of JSON
-
-
 class BatchTexts:
     """The texts of a batch by their numbers: columns of texts, and spans of JSON, which are copied when they are asked
-    for. The text with the number 0 is null."""
+    for. The text with the number 0 is null, span n has the number -1 - n."""
 
     def __init__(self) -> None:
         self._columns: list[pa.StringArray] = [pa.nulls(1, pa.string())]
@@ -133,19 +118,19 @@ class BatchTexts:
         self._size += len(texts)
         return self._size - len(texts)
 
-    def take(self, numbers: Ints) -> pa.StringArray:
+    def gather(self, places: npt.NDArray[np.signedinteger]) -> pa.StringArray:
         """The texts with these numbers."""
-        are_spans = numbers >= _SPANS
+        are_spans = places < 0
         if self.take_spans is not None and are_spans.all():
-            return self.take_spans(numbers - _SPANS)
+            return self.take_spans(-1 - places)
         if len(self._columns) > 1:
             self._columns = [pa.concat_arrays(self._columns)]
         if self.take_spans is None or not are_spans.any():
-            return self._columns[0].take(pa.array(numbers))
+            return self._columns[0].take(pa.array(places))
         spans, others = np.flatnonzero(are_spans), np.flatnonzero(~are_spans)
-        both = [self.take_spans(numbers[spans] - _SPANS), self._columns[0].take(pa.array(numbers[others]))]
-        order = np.empty(len(numbers), dtype=np.int64)
-        order[np.concatenate([spans, others])] = np.arange(len(numbers))
+        both = [self.take_spans(-1 - places[spans]), self._columns[0].take(pa.array(places[others]))]
+        order = np.empty(len(places), dtype=np.int64)
+        order[np.concatenate([spans, others])] = np.arange(len(places))
         return pa.concat_arrays(both).take(pa.array(order))
 
 
@@ -175,52 +160,44 @@ class DecodedMessages:
         self.groups.append(group)
 
     @cached_property
-    def rows(self) -> Ints:
-        """The data messages."""
-        is_row = np.array([one.kind == Kind.CHANGE for one in self.groups], dtype=np.bool_)
-        grouped = np.flatnonzero(self.group >= 0)
-        return grouped[is_row[self.group[grouped]]] if len(grouped) else grouped
+    def members(self) -> list[tuple[MessageGroup, Ints]]:
+        """The groups with their messages, in order."""
+        order = np.argsort(self.group, kind="stable")
+        bounds = np.searchsorted(self.group[order], np.arange(len(self.groups) + 1)).tolist()
+        return [(group, order[slice(*some)]) for group, some in zip(self.groups, pairwise(bounds), strict=True)]
+
+    @cached_property
+    def is_row(self) -> Bools:
+        """Which messages are data messages."""
+        is_change: Bools = np.array([*(one.kind == Kind.CHANGE for one in self.groups), False], dtype=np.bool_)
+        return is_change[self.group]
 
     def numbers_of(self, name: str) -> Ints:
-        """The number of a header in each data message; 0 for a message without it."""
-        found = np.array([own.get(name, (0, 0)) for own in self._own], dtype=np.int64).reshape(-1, 2)
-        number, step = found[self.group[self.rows]].T
-        numbers: Ints = number + step * self.origin[self.rows]
+        """The number of a header of each data message; 0 for a message without it."""
+        found = np.array([*(own.get(name, (0, 0)) for own in self._own), (0, 0)], dtype=np.int64)
+        number, step = found[self.group].T
+        numbers: Ints = number + step * self.origin
         return numbers
 
     @cached_property
     def _own(self) -> list[dict[str, tuple[int, int]]]:
         """The headers of the data messages of each group; of several with one name the last."""
-        return [{name: (number, step) for name, number, step in one.headers[one.own :]} for one in self.groups]
+        headers = (one.headers[one.own :] if one.kind == Kind.CHANGE else () for one in self.groups)
+        return [{name: (number, step) for name, number, step in some} for some in headers]
 
     def header(self, name: str) -> pa.StringArray:
-        """The texts of a header of all data messages."""
-        return self.texts.take(self.numbers_of(name))
+        """The texts of a header of all data messages; null for others."""
+        return self.texts.gather(self.numbers_of(name))
 
-    @cached_property
-    def columns(self) -> tuple[list[str], list[Flat]]:
-        """The names of columns, and for each image of the groups, and the key columns in each, a list of: name, number,
-        bit in masks (-1: none)."""
-        names: list[str] = []
-        flats = []
-        bit_of = [{c.name: c.ordinal - 1 for c in one.version.columns} if one.version else {} for one in self.groups]
-        for which in range(4):
-            images = [one.key(which - 2) if which > 1 else one.images[which] or {} for one in self.groups]
-            first = len(names)
-            names += [name for one in images for name in one]
-            numbers = [number for one in images for number in one.values()]
-            bits = [known.get(name, -1) for known, one in zip(bit_of, images, strict=True) for name in one]
-            rows = np.array([range(first, len(names)), numbers, bits], dtype=np.int64).T
-            flats.append(Flat.of([*map(len, images)], rows))
-        return names, flats
+    def values(self, image: Mapping[str, int], messages: Ints) -> Ints:
+        """The numbers of the values of an image of some messages: a row for each, in the order of its columns."""
+        numbers: Ints = np.array([*image.values()], dtype=np.int64) + self.origin[messages, None]
+        return numbers
 
-    def image(self, which: int, message: int) -> dict[str, str | None] | None:
-        """The values of ``data`` (0) or ``beforeData`` (1) of a message."""
-        columns = self.groups[self.group[message]].images[which]
-        if columns is None or not self.has[which, message]:
-            return None
-        numbers = np.array([*columns.values()], dtype=np.int64) + self.origin[message]
-        return dict(zip(columns, self.texts.take(numbers).to_pylist(), strict=True))
+    def are_valid(self, image: Mapping[str, int], messages: Ints) -> Bools:
+        """Which values of an image of some messages are not null, likewise."""
+        numbers = self.values(image, messages)
+        return as_array(pc.is_valid(self.texts.gather(numbers.reshape(-1)))).reshape(numbers.shape)
 
 
 # --- wire forms -------------------------------------------------------------------------------------------------------
@@ -701,7 +678,7 @@ class _JsonTexts:
         self, group: MessageGroup, tree: _Tree, fields: dict[str, int], outer: dict[str, int | None], texts: Ints
     ) -> None:
         """Adds data messages; ``outer`` are the fields of the envelope."""
-        first, versions, base = int(texts[0]), self.decoder.versions, _SPANS
+        first, versions = int(texts[0]), self.decoder.versions
         headers = tree.get(fields.get("headers", -1))
         if headers is None:
             found = self.kind(fields.get("headers"), first)
@@ -711,12 +688,12 @@ class _JsonTexts:
             if image is None and (found := self.kind(fields.get(name), first)) != _KINDS[js.NULL]:
                 raise ValueError(f"expected {name} as an object or null, found {found}")
         outer |= {name: at for name, at in fields.items() if name not in (*IMAGES, "headers")}
-        around = [(name, 0, 0) if at is None else (name, base + at, 1) for name, at in outer.items()]
-        group.headers = [*around, *((name, base + at, 1) for name, at in headers.items())]
+        around = [(name, 0, 0) if at is None else (name, -1 - at, 1) for name, at in outer.items()]
+        group.headers = [*around, *((name, -1 - at, 1) for name, at in headers.items())]
         group.own = len(around)
         if self.decoder.settings.is_printed_avro:
             group.mask_order = self.decoder.settings.mask_order
-        columns = [None if one is None else {name: base + at for name, at in one.items()} for one in images]
+        columns = [None if one is None else {name: -1 - at for name, at in one.items()} for one in images]
         group.images = columns[0], columns[1]
         external = self.value(headers.get("externalSchemaId"), first)
         group.external = external if isinstance(external, str) else None
@@ -727,7 +704,7 @@ class _JsonTexts:
         has = [one is not None and bool(self.decoder.images) for one in images]
         places = next((some for some in (fields, headers) if "table" in some), {})
         schema, table = (text_of(self.value(places.get(name), first)) for name in ("schema", "table"))
-        self.decoder.add(group, self.index[texts], self.spans.first[texts], has, [(schema, table)] * len(texts))
+        self.decoder.add(group, self.index[texts], -self.spans.first[texts], has, [(schema, table)] * len(texts))
 
 
 def _deciding(tree: _Tree, at: int) -> Iterator[int]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import EventBatch, as_array, columns_of
-from cdcwb.formats.containers.kafka_rows import Where
-from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
+from cdcwb.formats.arrays import EventBatch, as_array
+from cdcwb.formats.containers.kafka_rows import Where, put_headers
+from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages
 from cdcwb.formats.dissector import Wanted
-from cdcwb.formats.kernels import Ints
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import UNKNOWN_UNTIL, moments, sequence_times
-from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages, Flat, decode
-from cdcwb.formats.qlik_kafka.masks import ImageValues, MessageMasks
+from cdcwb.formats.qlik_kafka.decode import DecodedMessages, decode
+from cdcwb.formats.qlik_kafka.masks import MessageMasks
 from cdcwb.formats.qlik_kafka.versions import MessageSettings, VersionLookup
 from cdcwb.model import Kind, Operation, Problem
-from cdcwb.words import unique_names
 
 FORMAT: Final = "qlik-kafka"
 
@@ -38,28 +37,25 @@ def events_of(
     schema: str | None = None,
 ) -> pa.RecordBatch:
     """The events of one batch of messages; ``schema`` is the Avro schema that the container names."""
-    batch = EventBatch(len(messages), wanted)
-    where.fill(batch, messages)
     images = wanted.images and wanted.needs(*_OF_IMAGES)
     decoded = decode(messages, settings, versions, images, schema)
-    fill(batch, decoded, messages)
+    batch = EventBatch(len(messages), wanted, decoded.texts)
+    where.fill(batch, messages)
+    _fill(batch, decoded, messages)
     if wanted.needs("headers"):
-        _headers(batch, decoded, messages)
+        every = np.arange(batch.count)
+        put_headers(batch, messages, lambda texts: decoded.texts.column(texts) + every, _own_headers(decoded))
     if wanted.needs(*_OF_IMAGES):
         _rows(batch, decoded)
     for number, code, sentence in decoded.problems:
         batch.problem(number, code, sentence)
-    if wanted.raw:
-        message = messages.state == 0
-        raw = messages.value if message.all() else pc.if_else(pa.array(message), messages.value, messages.source)
-        batch.put("raw", raw)
     return batch.build()
 
 
 # --- kinds and headers ------------------------------------------------------------------------------------------------
 
 
-def fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> None:
+def _fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> None:
     """All columns but those of images, masks, headers and bytes, with their problems."""
     groups, grouped = decoded.groups, np.flatnonzero(decoded.group >= 0)
     of = pa.array(decoded.group[grouped])
@@ -73,8 +69,7 @@ def fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> Non
     }
     for name, texts in shared.items() if groups else ():
         batch.put(name, pa.array(texts, pa.string()).take(of), grouped)
-    is_message = messages.state == 0
-    tombstones = as_array(pc.is_null(messages.value)) & is_message
+    tombstones = as_array(pc.is_null(messages.value)) & (messages.state == 0)
     batch.constant("kind", str(Kind.TOMBSTONE), np.flatnonzero(tombstones))
     bad = np.array(sorted(number for number, _, _ in decoded.bad), dtype=np.int64)
     batch.constant("kind", str(Kind.MALFORMED), bad)
@@ -86,130 +81,76 @@ def fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> Non
         if problem is not None:
             for number in index.tolist():
                 batch.problem(number, problem, messages.reasons.get(number, "bytes that are not a message"))
-    _Header(batch, decoded).fill()
-    if any(one.problem is not None for one in groups):
-        for number, group in zip(grouped.tolist(), decoded.group[grouped].tolist(), strict=True):
-            if (found := groups[group].problem) is not None:
-                batch.problem(number, *found)
+    if decoded.is_row.any():
+        _from_headers(batch, decoded)
+    for group, index in decoded.members:
+        if group.problem is not None:
+            for number in index.tolist():
+                batch.problem(number, *group.problem)
 
 
-class _Header:
-    """The columns that come from the headers of data messages."""
+def _from_headers(batch: EventBatch, decoded: DecodedMessages) -> None:
+    """The columns that come from the headers of data messages; reports what is not as it must be."""
+    needs = batch.wanted.needs
 
-    def __init__(self, batch: EventBatch, decoded: DecodedMessages) -> None:
-        self.batch, self.decoded, self.rows = batch, decoded, decoded.rows
-
-    def problems(self, wrong: Bools, texts: pa.StringArray, name: str, expected: str) -> None:
-        """Reports the texts of a header that are wrong."""
+    def report(wrong: Bools, texts: pa.StringArray, name: str, expected: str) -> None:
         for row in np.flatnonzero(wrong).tolist():
             sentence = f"{name}: expected {expected}, found {texts[row].as_py()!r:.60}"
-            self.batch.problem(int(self.rows[row]), Problem.VALUE, sentence)
+            batch.problem(row, Problem.VALUE, sentence)
 
-    def given(self, name: str) -> pa.StringArray:
-        """The texts of a header; null for empty ones."""
-        texts = self.decoded.header(name)
+    def given(name: str) -> pa.StringArray:  # null for empty ones
+        texts = decoded.header(name)
         return pc.if_else(pc.fill_null(pc.equal(texts, ""), True), pa.scalar(None, pa.string()), texts)
 
-    def fill(self) -> None:
-        """Fills the columns; reports what is not as it must be."""
-        if not len(self.rows):
-            return
-        batch, needs = self.batch, self.batch.wanted.needs
-        self._operation()
-        if needs("position", "commit_position", "last_in_transaction", "problems"):
-            texts = self.given("changeSequence")
-            _, wrong = sequence_times(texts)
-            self.problems(wrong, texts, "changeSequence", "16 digits of time and 19 more")
-            position = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), texts) if wrong.any() else texts
-            batch.put("position", position, self.rows)
-        if needs("transaction_id"):
-            batch.put("transaction_id", self.given("transactionId"), self.rows)
-        if needs("event_no", "problems"):
-            texts = self.given("transactionEventCounter")
-            is_small = pc.or_(pc.less(pc.utf8_length(texts), len(_MOST)), pc.less_equal(texts, _MOST))
-            is_whole = pc.fill_null(pc.and_(pc.match_substring_regex(texts, _WHOLE), is_small), True)
-            self.problems(~as_array(is_whole), texts, "transactionEventCounter", "a whole number")
-            numbers = pc.cast(pc.if_else(is_whole, texts, pa.scalar(None, pa.string())), pa.int64())
-            batch.put("event_no", numbers, self.rows)
-        if needs("commit_position", "last_in_transaction", "problems"):
-            texts = self.given("transactionLastEvent")
-            lower = pc.utf8_lower(texts)
-            is_last, is_known = pc.equal(lower, "true"), pc.is_in(lower, pa.array(["true", "false", None]))
-            self.problems(~as_array(is_known), texts, "transactionLastEvent", "true or false")
-            batch.put("last_in_transaction", pc.if_else(is_known, is_last, pa.scalar(None, pa.bool_())), self.rows)
-            ends = pc.if_else(pc.fill_null(is_last, False), position, pa.scalar(None, pa.string()))
-            batch.put("commit_position", ends, self.rows)
-        if needs("changed_at", "problems"):
-            texts = self.given("timestamp")
-            times, wrong = moments(texts)
-            self.problems(wrong, texts, "timestamp", "an ISO 8601 time")
-            known = pc.greater_equal(times, pa.scalar(UNKNOWN_UNTIL, times.type))
-            batch.put("changed_at", pc.if_else(known, times, pa.scalar(None, times.type)), self.rows)
-        for name, column in (("changeMask", "change_mask"), ("columnMask", "column_mask")):
-            if needs(column):
-                batch.put(column, self.decoded.header(name), self.rows)
-
-    def _operation(self) -> None:
-        """What each row does; UNKNOWN(x) for what Qlik does not list."""
-        numbers, groups = self.decoded.numbers_of("operation"), self.decoded.groups
-        texts = self.decoded.texts.take(numbers)
-        known = as_array(pc.is_in(texts, pa.array(_OPERATIONS)))
-        there = numbers != 0
-        for number in self.rows[~there].tolist():
-            if groups[self.decoded.group[number]].is_decoded:
-                self.batch.problem(number, Problem.VALUE, "the headers have no operation")
-        self.problems(there & ~known, texts, "operation", "INSERT, UPDATE, DELETE or REFRESH")
-        if not known.all():
-            spelled = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(texts, ""), ")", "")
-            texts = pc.if_else(pa.array(~there), pa.scalar(None, pa.string()), pc.if_else(known, texts, spelled))
-        self.batch.put("operation", texts, self.rows)
+    numbers = decoded.numbers_of("operation")
+    texts, there = decoded.texts.gather(numbers), numbers != 0
+    known = as_array(pc.is_in(texts, pa.array(_OPERATIONS)))
+    for group, index in decoded.members:
+        if group.kind == Kind.CHANGE and group.is_decoded:
+            for number in index[~there[index]].tolist():
+                batch.problem(number, Problem.VALUE, "the headers have no operation")
+    report(there & ~known, texts, "operation", "INSERT, UPDATE, DELETE or REFRESH")
+    if not known.all():
+        spelled = pc.binary_join_element_wise("UNKNOWN(", pc.fill_null(texts, ""), ")", "")
+        texts = pc.if_else(pa.array(~there), pa.scalar(None, pa.string()), pc.if_else(known, texts, spelled))
+    batch.put("operation", texts)
+    if needs("position", "commit_position", "last_in_transaction", "problems"):
+        texts = given("changeSequence")
+        _, wrong = sequence_times(texts)
+        report(wrong, texts, "changeSequence", "16 digits of time and 19 more")
+        position = pc.if_else(pa.array(wrong), pa.scalar(None, pa.string()), texts) if wrong.any() else texts
+        batch.put("position", position)
+    if needs("transaction_id"):
+        batch.put("transaction_id", given("transactionId"))
+    if needs("event_no", "problems"):
+        texts = given("transactionEventCounter")
+        is_small = pc.or_(pc.less(pc.utf8_length(texts), len(_MOST)), pc.less_equal(texts, _MOST))
+        is_whole = pc.fill_null(pc.and_(pc.match_substring_regex(texts, _WHOLE), is_small), True)
+        report(~as_array(is_whole), texts, "transactionEventCounter", "a whole number")
+        batch.put("event_no", pc.cast(pc.if_else(is_whole, texts, pa.scalar(None, pa.string())), pa.int64()))
+    if needs("commit_position", "last_in_transaction", "problems"):
+        texts = given("transactionLastEvent")
+        lower = pc.utf8_lower(texts)
+        is_last, is_known = pc.equal(lower, "true"), pc.is_in(lower, pa.array(["true", "false", None]))
+        report(~as_array(is_known), texts, "transactionLastEvent", "true or false")
+        batch.put("last_in_transaction", pc.if_else(is_known, is_last, pa.scalar(None, pa.bool_())))
+        batch.put("commit_position", pc.if_else(pc.fill_null(is_last, False), position, pa.scalar(None, pa.string())))
+    if needs("changed_at", "problems"):
+        texts = given("timestamp")
+        times, wrong = moments(texts)
+        report(wrong, texts, "timestamp", "an ISO 8601 time")
+        is_time = pc.greater_equal(times, pa.scalar(UNKNOWN_UNTIL, times.type))
+        batch.put("changed_at", pc.if_else(is_time, times, pa.scalar(None, times.type)))
+    for name, column in (("changeMask", "change_mask"), ("columnMask", "column_mask")):
+        if needs(column):
+            batch.put(column, decoded.header(name))
 
 
-def _headers(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> None:
-    """The map of headers: those of the source, then the facts of the container."""
-    facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
-    names = {name: at for at, name in enumerate(facts)}
-    rows = []
-    unique: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for group in decoded.groups:
-        own = tuple([name for name, _, _ in group.headers])
-        if own not in unique:
-            unique[own] = unique_names(own, facts)
-        pairs = zip(unique[own], group.headers, strict=True)
-        rows += [(names.setdefault(name, len(names)), number, step) for name, (_, number, step) in pairs]
-    grouped = np.flatnonzero(decoded.group >= 0)
-    flat = Flat.of([len(one.headers) for one in decoded.groups], np.array(rows, dtype=np.int64).reshape(-1, 3))
-    of, item = flat.spread(decoded.group[grouped])
-    name, number, step = flat.rows[item].T
-    message = grouped[of]
-    parts = [(message, name, number + step * decoded.origin[message])]
-    for fact, texts in facts.items():
-        there = np.flatnonzero((messages.state == 0) & as_array(pc.is_valid(texts)))
-        parts.append((there, np.full(len(there), names[fact]), decoded.texts.column(texts) + there))
-    message, name, number = (np.concatenate(some) for some in zip(*parts, strict=True))
-    order = np.argsort(message, kind="stable")
-    _put_map(batch, "headers", decoded, message[order], name[order], number[order], [*names], message)
-
-
-def _put_map(
-    batch: EventBatch,
-    column: str,
-    decoded: DecodedMessages,
-    message: Ints,
-    name: Ints,
-    number: Ints,
-    names: Sequence[str],
-    having: Ints,
-) -> None:
-    """Fills a map column: for each entry the message (ascending), the index of its name, the number of its text.
-    ``having``: the messages that have a map; the others are null."""
-    offsets = np.zeros(batch.count + 1, dtype=np.int32)
-    np.cumsum(np.bincount(message, minlength=batch.count), out=offsets[1:])
-    null = np.ones(batch.count + 1, dtype=np.bool_)
-    null[having] = null[-1] = False
-    keys = pa.array(names, pa.string()).take(pa.array(name))
-    maps = pa.MapArray.from_arrays(pa.array(offsets, mask=null), keys, decoded.texts.take(number))
-    batch.put(column, maps)
+def _own_headers(decoded: DecodedMessages) -> Iterator[tuple[Ints, Iterable[str], Ints]]:
+    """The messages of each group, the names of their headers, and the numbers of the values."""
+    for group, index in decoded.members:
+        own = np.array([[number, step] for _, number, step in group.headers], dtype=np.int64).reshape(-1, 2)
+        yield index, (name for name, _, _ in group.headers), own[:, 0] + own[:, 1] * decoded.origin[index, None]
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -217,65 +158,44 @@ def _put_map(
 
 def _rows(batch: EventBatch, decoded: DecodedMessages) -> None:
     """Images, keys and masks of data messages."""
-    rows, needs = decoded.rows, batch.wanted.needs
-    if not len(rows):
+    needs, has = batch.wanted.needs, decoded.has
+    if not decoded.is_row.any():
         return
-    masks = MessageMasks(decoded, lambda row, code, sentence: batch.problem(int(rows[row]), code, sentence))
+    masks = MessageMasks(decoded, batch.problem)
     masks.read()
     for which, name in enumerate(("changed_columns", "present_columns")):
         if needs(name):
-            batch.put(name, masks.columns(which), rows)
-    has = decoded.has[:, rows]
+            batch.put(name, masks.columns(which))
     if not has.any():
         return
     operation = decoded.header("operation")
     deleted, updated = (as_array(pc.fill_null(pc.equal(operation, str(one)), False)) for one in ("DELETE", "UPDATE"))
-    images = [ImageValues.of(decoded, which, np.flatnonzero(has[which])) for which in (0, 1)]
-    absent = masks.absent(images)
+    absent = masks.absent()
     if needs("problems"):
-        masks.compare(images[0], images[1], updated & has.all(axis=0), absent)
-    if absent is not None:
-        images = [cells.take((cells.bit < 0) | ~absent[cells.row, cells.bit]) for cells in images]
-    source = before_of(decoded, deleted)
-    _put_image(batch, "after", decoded, images, np.where(has[0] & ~deleted, 0, -1))
-    _put_image(batch, "before", decoded, images, source)
-    if needs("key"):
-        keys = [ImageValues.of(decoded, 2 + which, np.flatnonzero(has[which])) for which in (0, 1)]
-        source = np.where(deleted, source, np.where(has[0], 0, np.where(has[1], 1, -1)))
-        _put_image(batch, "key", decoded, keys, source, is_whole=False)
+        masks.compare(updated & has.all(axis=0), absent)
+    before, after = _before(decoded, deleted), np.where(has[0] & ~deleted, 0, -1)
+    of_key = np.where(deleted, before, np.where(has[0], 0, np.where(has[1], 1, -1)))
+    for group, messages in decoded.members:
+        for which, image in enumerate(group.images):
+            for column, source, columns in (
+                ("before", before, image),
+                ("after", after, image),
+                ("key", of_key, group.key(which) or None),
+            ):
+                some = messages[source[messages] == which]
+                if columns is not None and len(some):
+                    bits = group.bits(columns)
+                    lacking = None if absent is None or column == "key" else absent[some[:, None], bits] & (bits >= 0)
+                    batch.entries(column, [*columns], decoded.values(columns, some), some, lacking)
 
 
-def before_of(decoded: DecodedMessages, deleted: Bools) -> Ints:
-    """Which image of each data message is the before image (-1: none): a deleted row is, wherever it is (§4.3); that in
+def _before(decoded: DecodedMessages, deleted: Bools) -> Ints:
+    """Which image of each message is the before image (-1: none): a deleted row is, wherever it is (§4.3); that in
     ``data``, unless all of its values are null and there is another."""
-    rows = decoded.rows
-    has = decoded.has[:, rows]
-    source = np.where(has[1], 1, -1)
-    source[deleted & has[0]] = 0
-    both = np.flatnonzero(deleted & has.all(axis=0))
-    cells = ImageValues.of(decoded, 0, both)
-    valued = np.bincount(cells.row[as_array(pc.is_valid(decoded.texts.take(cells.number)))], minlength=len(rows))
-    source[both[valued[both] == 0]] = 1
+    source = np.where(decoded.has[1], 1, -1)
+    source[deleted & decoded.has[0]] = 0
+    both = deleted & decoded.has.all(axis=0)
+    for group, messages in decoded.members if both.any() else ():
+        some = messages[both[messages]]
+        source[some[~decoded.are_valid(group.images[0] or {}, some).any(axis=1)]] = 1
     return source
-
-
-def _put_image(
-    batch: EventBatch,
-    column: str,
-    decoded: DecodedMessages,
-    images: Sequence[ImageValues],
-    source: Ints,
-    is_whole: bool = True,
-) -> None:
-    """Fills an image from the image ``source`` of each row; null without one, or, unless it ``is_whole``, without
-    values."""
-    if not batch.wanted.needs(column):
-        return
-    some = [cells.take(source[cells.row] == which) for which, cells in enumerate(images)]
-    row, name, number = (np.concatenate([getattr(one, field) for one in some]) for field in ("row", "name", "number"))
-    if len(some[0].row) and len(some[1].row):
-        order = np.argsort(row, kind="stable")
-        row, name, number = row[order], name[order], number[order]
-    rows = decoded.rows
-    having = rows[source >= 0] if is_whole else rows[row]
-    _put_map(batch, column, decoded, rows[row], name, number, decoded.columns[0], having)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -13,73 +11,39 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.bitmask import MaskEvidence
-from cdcwb.formats.kernels import Ints
-from cdcwb.formats.qlik_kafka.decode import Bools, DecodedMessages
+from cdcwb.formats.kernels import Bools, Ints
+from cdcwb.formats.qlik_kafka.decode import DecodedMessages, MessageGroup
 from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, WireForm
 from cdcwb.model import Operation, Problem
 
 Report = Callable[[int, Problem, str], None]
-"""Takes a problem: the number of a data message (an index in ``DecodedMessages.rows``), code, sentence."""
+"""Takes a problem: the number of a message, code, sentence."""
 
 
-@dataclass(slots=True)
-class ImageValues:
-    """The values of an image of some data messages: for each its row (an index in ``DecodedMessages.rows``), the index
-    of its column's name, the number of its text, and its bit in masks (-1: none)."""
-
-    row: Ints
-    name: Ints
-    number: Ints
-    bit: Ints
-
-    @classmethod
-    def of(cls, decoded: DecodedMessages, which: int, rows: Ints) -> ImageValues:
-        """The values of ``data`` (0) or ``beforeData`` (1), or of its key columns (2, 3); ``rows`` are those that have
-        it."""
-        flat = decoded.columns[1][which]
-        messages = decoded.rows[rows]
-        of, item = flat.spread(decoded.group[messages])
-        name, number, bit = flat.rows[item].T
-        return cls(rows[of], name, number + decoded.origin[messages[of]], bit)
-
-    def take(self, chosen: Any) -> ImageValues:
-        """Some of the values."""
-        return ImageValues(self.row[chosen], self.name[chosen], self.number[chosen], self.bit[chosen])
-
-
-@dataclass
 class MessageMasks:
-    """The masks of the data messages of a batch. ``bits``: rows by bits, for ``changeMask`` and ``columnMask``;
-    ``null``: rows without a mask; ``width``: the number of columns of each row; ``names``: the column of each bit."""
+    """The masks of a batch of messages. ``bits``: messages by bits, for ``changeMask`` and ``columnMask``; ``null``:
+    messages without a mask; ``width``: the number of columns of each message; ``names``: the column of each bit, those
+    of a message from ``start`` on."""
 
-    decoded: DecodedMessages
-    report: Report
-    masks: list[pa.BinaryArray] = field(init=False)
-    bits: list[Bools] = field(init=False)
-    null: list[Bools] = field(init=False)
-
-    def __post_init__(self) -> None:
-        decoded = self.decoded
-        self.versions = {id(one.version): one.version for one in decoded.groups if one.version is not None}
-        columns = [version.bits for version in self.versions.values()]
-        index = {identity: at for at, identity in enumerate(self.versions)}
-        of_group = np.array([index.get(id(one.version), len(index)) for one in decoded.groups], dtype=np.int64)
-        size = np.array([*map(len, columns), 0], dtype=np.int64)
-        self.version = of_group[decoded.group[decoded.rows]] if len(decoded.rows) else decoded.rows
-        self.width = size[self.version]
-        self.start = (np.cumsum(size) - size)[self.version]
+    def __init__(self, decoded: DecodedMessages, report: Report) -> None:
+        self.decoded, self.report = decoded, report
+        groups, group = decoded.groups, decoded.group
+        bits_of = {id(one.version): one.version.bits for one in groups if one.version is not None}
+        columns = [bits_of.get(id(one.version), []) for one in groups]
+        size = np.array([*map(len, columns), 0], dtype=np.int64)  # the last one for messages without a group
+        self.width, self.start = size[group], (np.cumsum(size) - size)[group]
         self.names = [name for some in columns for name in some]
-        little = np.array([one.mask_order == "little" for one in decoded.groups], dtype=np.bool_)
-        self.little = little[decoded.group[decoded.rows]] if len(decoded.rows) else np.zeros(0, np.bool_)
-        self.texts = [decoded.header(name) for name in MASKS]
-        self.masks, self.bits, self.null = [], [], []
-        for name, texts in zip(MASKS, self.texts, strict=True):
+        self.little = np.array([*(one.mask_order == "little" for one in groups), False], dtype=np.bool_)[group]
+        is_unknown = np.array([*(one.version is None for one in groups), True], dtype=np.bool_)[group]
+        self.masks, self.bits, self.null = list[pa.BinaryArray](), list[Bools](), list[Bools]()
+        for name in MASKS:
+            texts = decoded.header(name)
             masks, wrong = bitmask.parse(texts)
             for row in np.flatnonzero(wrong).tolist():
                 found = f"{texts[row].as_py()!r:.60}"
-                self.report(row, Problem.MASK, f"{name}: expected hexadecimal digits, found {found}")
+                report(row, Problem.MASK, f"{name}: expected hexadecimal digits, found {found}")
             self.masks.append(masks)
-            self.null.append(as_array(pc.is_null(masks)) | (self.version == len(columns)))
+            self.null.append(as_array(pc.is_null(masks)) | is_unknown)
 
     def read(self) -> None:
         """Fills ``bits``; reports bits beyond the columns."""
@@ -112,60 +76,65 @@ class MessageMasks:
         names = pa.array(self.names, pa.string()).take(pa.array(number))
         return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(null, False)), names)
 
-    def absent(self, images: Sequence[ImageValues]) -> Bools | None:
-        """Which columns (rows by bits) were not captured: their bit in ``columnMask`` is 0, and no image has a value of
-        them, which is reported. None: all were captured."""
+    def absent(self) -> Bools | None:
+        """Which columns (messages by bits) were not captured: their bit in ``columnMask`` is 0, and no image has a
+        value of them, which is reported. None: all were captured."""
         missing = ~self.bits[1] & ~self.null[1][:, None] & (np.arange(self.bits[1].shape[1]) < self.width[:, None])
         if not missing.any():
             return None
         valued = np.zeros_like(missing)
-        for cells in images:
-            some = cells.take(cells.bit >= 0)
-            some = some.take(missing[some.row, some.bit])
-            some = some.take(as_array(pc.is_valid(self.decoded.texts.take(some.number))))
-            valued[some.row, some.bit] = True
-        for row in np.flatnonzero(valued.any(axis=1)).tolist():
-            found = [self.names[self.start[row] + bit] for bit in np.flatnonzero(valued[row])[: bitmask.NAMED].tolist()]
-            sentence = f"by columnMask {', '.join(found)} was not captured, but the row has a value"
+        is_asked = missing.any(axis=1)
+        for group, messages in self.decoded.members:
+            for image, has in zip(group.images, self.decoded.has, strict=True):
+                known = {name: number for name, number in (image or {}).items() if name in group.bit_of}
+                some = messages[(has & is_asked)[messages]]
+                valued[some[:, None], group.bits(known)] |= self.decoded.are_valid(known, some)
+        for row in np.flatnonzero((valued & missing).any(axis=1)).tolist():
+            bits = np.flatnonzero(valued[row] & missing[row])[: bitmask.NAMED].tolist()
+            found = ", ".join(self.names[self.start[row] + bit] for bit in bits)
+            sentence = f"by columnMask {found} was not captured, but the row has a value"
             self.report(row, Problem.MASK_IMAGES, sentence)
-        found_missing: Bools = missing & ~valued
-        return found_missing
+        return missing & ~valued
 
-    def compared(self, data: ImageValues, before: ImageValues, rows: Bools) -> tuple[Ints, Ints, Bools]:
-        """The columns that both images of some rows have: row, bit, and whether the values differ. Large objects, which
-        are in no mask, are not among them."""
-        lobs: list[bool] = []
-        for version in self.versions.values():
-            large = {column.ordinal for column in version.columns if column.type in LOBS}
-            lobs += [bit + 1 in large for bit in range(len(version.bits))]
-        one, other = (cells.take((cells.bit >= 0) & rows[cells.row]) for cells in (data, before))
-        if any(lobs):
-            is_lob = np.array(lobs, dtype=np.bool_)
-            one, other = (some.take(~is_lob[self.start[some.row] + some.bit]) for some in (one, other))
-        if not (np.array_equal(one.row, other.row) and np.array_equal(one.bit, other.bit)):
-            keys = [(some.row << 32) + some.bit for some in (one, other)]
-            _, here, there = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
-            one, other = one.take(here), other.take(there)
-        mine, its = (self.decoded.texts.take(some.number) for some in (one, other))
-        differs = as_array(pc.fill_null(pc.not_equal(mine, its), False))
-        return one.row, one.bit, differs | as_array(pc.xor(pc.is_null(mine), pc.is_null(its)))
+    def compared(self, asked: Bools) -> Iterator[tuple[MessageGroup, Ints, Ints, Bools]]:
+        """For each group the messages that are asked, which have both images, the bits of the columns that both have,
+        and which of their values differ (messages by these columns). Large objects, which are in no mask, are not among
+        them."""
+        decoded, found, numbers = self.decoded, list[tuple[MessageGroup, Ints, Ints]](), list[list[Ints]]([[], []])
+        for group, messages in decoded.members:
+            some = messages[asked[messages]]
+            data, before = (image or {} for image in group.images)
+            names = [name for name in data if name in before and name in group.bit_of]
+            if group.version is not None and len(some):
+                lobs = {column.name for column in group.version.columns if column.type in LOBS}
+                names = [name for name in names if name not in lobs]
+                found.append((group, some, group.bits(names)))
+                for part, image in zip(numbers, (data, before), strict=True):
+                    part.append(decoded.values({name: image[name] for name in names}, some).reshape(-1))
+        if found:
+            mine, its = (decoded.texts.gather(np.concatenate(part)) for part in numbers)
+            differs = as_array(pc.fill_null(pc.not_equal(mine, its), False))
+            differs = differs | as_array(pc.xor(pc.is_null(mine), pc.is_null(its)))
+            edges = np.cumsum([len(part) for part in numbers[0][:-1]], dtype=np.int64)
+            for (group, some, bits), values in zip(found, np.split(differs, edges), strict=True):
+                yield group, some, bits, values.reshape(len(some), len(bits))
 
-    def compare(self, data: ImageValues, before: ImageValues, rows: Bools, absent: Bools | None) -> None:
+    def compare(self, asked: Bools, absent: Bools | None) -> None:
         """Reports those of some updates whose change mask contradicts their images."""
-        row, bit, differs = self.compared(data, before, rows & ~self.null[0])
-        changed = self.bits[0][row, bit]
-        wrong = differs != changed
-        if absent is not None:
-            wrong &= ~absent[row, bit]
-        names: dict[int, tuple[list[str], list[str]]] = {}
-        for at in np.flatnonzero(wrong).tolist():
-            by = names.setdefault(int(row[at]), ([], []))
-            by[0 if changed[at] else 1].append(self.names[self.start[row[at]] + bit[at]])
-        for number, (by_mask, by_images) in names.items():
-            version = self.decoded.groups[self.decoded.group[self.decoded.rows[number]]].version
-            hint = " (no mask names a LOB column, and without metadata none is known)"
-            unknown = hint if by_images and not (version and version.schema_id) else ""
-            self.report(number, Problem.MASK_IMAGES, bitmask.disagreement(by_mask, by_images) + unknown)
+        for group, messages, bits, differs in self.compared(asked & ~self.null[0]):
+            cells = messages[:, None], bits
+            changed = self.bits[0][cells]
+            wrong = differs != changed if absent is None else (differs != changed) & ~absent[cells]
+            for at in np.flatnonzero(wrong.any(axis=1)).tolist():
+                start = self.start[messages[at]]
+                by_mask, by_images = (
+                    [self.names[start + bit] for bit in bits[wrong[at] & (changed[at] == is_set)].tolist()]
+                    for is_set in (True, False)
+                )
+                hint = " (no mask names a LOB column, and without metadata none is known)"
+                unknown = hint if by_images and not (group.version and group.version.schema_id) else ""
+                sentence = bitmask.disagreement(by_mask, by_images) + unknown
+                self.report(int(messages[at]), Problem.MASK_IMAGES, sentence)
 
 
 # --- byte order -------------------------------------------------------------------------------------------------------
@@ -174,22 +143,18 @@ class MessageMasks:
 def evidence_of(decoded: DecodedMessages, is_printed_avro: bool) -> MaskEvidence:
     """The evidence about the byte order of masks in Avro messages, or in messages that were printed from Avro as JSON:
     column masks have bits of columns only, change masks also agree with the images."""
-    found, rows = MaskEvidence(), decoded.rows
-    masks = MessageMasks(decoded, lambda *_: None)
+    evidence, masks = MaskEvidence(), MessageMasks(decoded, lambda *_: None)
     updates = as_array(pc.fill_null(pc.equal(decoded.header("operation"), str(Operation.UPDATE)), False))
-    both = updates & decoded.has[0, rows] & decoded.has[1, rows]
-    images = [ImageValues.of(decoded, which, np.flatnonzero(both)) for which in (0, 1)]
-    row, bit, differs = masks.compared(images[0], images[1], both)
-    row, bit = row[differs], bit[differs]
-    is_avro = is_printed_avro | (decoded.forms[rows] != WireForm.JSON)
-    for number, group in enumerate(decoded.groups):
-        some = np.flatnonzero((decoded.group[rows] == number) & is_avro)
-        if not len(some) or group.version is None:
+    both = updates & decoded.has.all(axis=0)
+    compared = {id(group): found for group, *found in masks.compared(both)}
+    for group, messages in decoded.members:
+        if group.version is None or not (is_printed_avro or decoded.forms[messages[0]] != WireForm.JSON):
             continue
-        expected = np.zeros((len(some), len(group.version.bits)), dtype=np.bool_)
-        here = np.isin(row, some)
-        expected[np.searchsorted(some, row[here]), bit[here]] = True
-        changed, masked = (one.take(pa.array(some)) for one in masks.masks)
-        found += bitmask.evidence_of(masked, expected, np.zeros(len(some), np.bool_), furthest=0)
-        found += bitmask.evidence_of(changed, expected, both[some], furthest=0)
-    return found
+        expected = np.zeros((len(messages), len(group.version.bits)), dtype=np.bool_)
+        if id(group) in compared:
+            some, bits, differs = compared[id(group)]
+            expected[np.searchsorted(messages, some)[:, None], bits] = differs
+        changed, masked = (one.take(pa.array(messages)) for one in masks.masks)
+        evidence += bitmask.evidence_of(masked, expected, np.zeros(len(messages), np.bool_), furthest=0)
+        evidence += bitmask.evidence_of(changed, expected, both[messages], furthest=0)
+    return evidence

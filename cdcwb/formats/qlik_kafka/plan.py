@@ -42,7 +42,7 @@ from cdcwb.formats.qlik_kafka.versions import (
     from_names,
     table_of,
 )
-from cdcwb.model import Problem
+from cdcwb.model import Kind, Problem
 from cdcwb.words import unused_name
 
 # --- first pass -------------------------------------------------------------------------------------------------------
@@ -119,9 +119,8 @@ def _scan_batch(found: FirstPass, messages: Messages, files: Ints, settings: Mes
     decoded = scan_groups(messages, json_messages, np.flatnonzero(forms == WireForm.ENVELOPE), settings)
     for number, version in sorted(decoded.described, key=lambda one: one[0]):
         note(_METADATA, version.schema_id, number, version)
-    groups, first = np.unique(decoded.group[decoded.rows], return_index=True)
-    for number, at in sorted(zip(decoded.rows[first].tolist(), groups.tolist(), strict=True)):
-        group = decoded.groups[at]
+    first = {int(index[0]): group for group, index in decoded.members if group.kind == Kind.CHANGE}
+    for number, group in sorted(first.items()):
         if group.schema_text is not None:
             note(_TEXT, group.schema_text, number, Version("", None, None, [], "record", group.schema_text))
         if group.schema_id is not None:

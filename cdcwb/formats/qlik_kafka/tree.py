@@ -73,19 +73,17 @@ class _QlikMeanings:
         self.is_damaged = event["kind"] == Kind.MALFORMED
         self.is_json = False
         self.position: str | None = event.get("position")
-        self.operation: str | None = None
+        self.operation: str | None = event.get("operation")
         self.columns: list[str] = []
         self.types: dict[str, str | None] = {}
         self.bits: dict[str, list[bool]] = {}
-        self.images: list[dict[str, str | None]] = []
+        self.images = [dict(event.get(name) or ()) for name in ("before", "after")]
         self.problems = {} if self.is_damaged else _by_field(event.get("problems") or (), self.name)
-        if len(decoded.rows):
+        if decoded.is_row.any():
             self._read(decoded)
         self.bit_of = {name: bit for bit, name in enumerate(self.columns)}
 
     def _read(self, decoded: DecodedMessages) -> None:
-        self.operation = decoded.header("operation")[0].as_py()
-        self.images = [image for which in (0, 1) if (image := decoded.image(which, 0)) is not None]
         version = decoded.groups[0].version
         self.columns = decoded.groups[0].names if version is None else version.bits
         self.types = {} if version is None else {one.name: one.type for one in version.columns}

@@ -215,17 +215,9 @@ def from_names(table_version: str, table: MessageTable, names: Iterable[str], ex
     """The version that the keys of a data message give: their order gives the ordinals, nothing gives types (§7.7)."""
     columns = [TableColumn(at, name) for at, name in enumerate(names, 1)]
     lineage = {} if table.named_by is None else {"table named by": table.named_by}
-    return Version(
-        table_version,
-        table.schema,
-        table.table,
-        columns,
-        "inferred",
-        None,
-        lineage,
-        label=table.label,
-        external=external,
-    )
+    version = Version(table_version, table.schema, table.table, columns, "inferred", None, lineage)
+    version.label, version.external = table.label, external
+    return version
 
 
 # --- lookup -----------------------------------------------------------------------------------------------------------
