@@ -37,6 +37,8 @@ _SAMPLED: Final = 20  # rows of a part from which its bounds are estimated
 
 T = TypeVar("T")
 Batches = Iterator[pa.RecordBatch]
+Fold = tuple[Callable[..., Any], Callable[[Sequence[Any]], Any]]
+"""The two functions of :meth:`Rows.fold`."""
 
 
 class Rows:
@@ -54,6 +56,11 @@ class Rows:
         self.schema = schema
         self._read = read
 
+    @classmethod
+    def of(cls, rows: pa.Table | pa.RecordBatch) -> Rows:
+        """Rows that are in memory."""
+        return Rows(lambda: iter(pa.table(rows).to_batches()), rows.schema)
+
     def fold(self, partial: Callable[[pa.RecordBatch], T], merge: Callable[[Sequence[T]], T]) -> T:
         """``merge`` of the results of ``partial`` for all batches, in any order. Results are small; ``merge`` of no
         results is the result for no rows."""
@@ -65,12 +72,8 @@ class Rows:
         columns: Callable[[pa.RecordBatch], Mapping[str, Any] | pa.RecordBatch | pa.Table] = pa.table,
     ) -> pa.Table:
         """The groups (:func:`grouped`) of the rows that ``columns`` makes of each batch."""
-        schema = self.schema
-
-        def merge(parts: Sequence[pa.Table]) -> pa.Table:
-            return grouped(parts or [pa.table(columns(joined([], schema)))], totals)
-
-        return self.fold(lambda batch: grouped([pa.table(columns(batch))], totals), merge)
+        groups: pa.Table = self.fold(*totals_of(self.schema, totals, columns))
+        return groups
 
     def map(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], schema: pa.Schema) -> Rows:
         """The rows of ``schema`` that a function makes of each batch: more, fewer or as many."""
@@ -135,6 +138,11 @@ class Rows:
 
         return self.by_key(keys, order, reduced, schema)
 
+    def numbered(self, keys: Sequence[str], name: str, order: Sequence[str] = (), runs: Sequence[str] = ()) -> Rows:
+        """The rows with a column ``name`` (:func:`numbered`), those of a key in the order of some columns."""
+        schema = self.schema.append(pa.field(name, pa.int64()))
+        return self.by_key(keys, order, partial(numbered, keys=keys, name=name, runs=runs), schema)
+
     def sorted(self, order: Sequence[str]) -> Rows:
         """The rows in ascending order of some columns, null first.
 
@@ -144,7 +152,7 @@ class Rows:
         def read() -> Batches:
             rows = self.table()
             if len(rows):
-                rows = rows.take(_sorted(rows, [(name, "ascending") for name in order]))
+                rows = rows.take(_sorted(rows, order))
             return iter(rows.combine_chunks().to_batches(_BATCH))
 
         return Rows(read, self.schema)
@@ -224,19 +232,69 @@ class Rows:
         """The rows for which a predicate, which gives a mask, holds."""
         return self.map(lambda batch: batch.filter(mask_of(predicate, batch)), self.schema)
 
-    def first(self, order: Sequence[tuple[str, str]], limit: int, by: Sequence[str] = ()) -> pa.Table:
-        """The first rows in an order (columns with ``ascending`` or ``descending``), at most ``limit``, or so many for
-        each value of the columns ``by``; null first."""
-        schema, groups = self.schema, [(name, "ascending") for name in by]
+    def first(self, order: Sequence[str | tuple[str, str]], limit: int, by: Sequence[str] = ()) -> pa.Table:
+        """The first rows in an order (columns, or columns with ``ascending`` or ``descending``), at most ``limit``, or
+        so many for each value of the columns ``by``; null first."""
+        rows: pa.Table = self.fold(*first_of(self.schema, order, limit, by))
+        return rows
 
-        def best(parts: Sequence[pa.Table]) -> pa.Table:
-            rows = pa.concat_tables(parts) if parts else schema.empty_table()
-            rows = rows.take(_sorted(rows, [*groups, *order]))
-            starts = np.append([0], _edges(rows, by))
-            ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-            return rows.filter(pa.array(ranks < limit))
 
-        return self.fold(lambda batch: best([pa.Table.from_batches([batch])]), best)
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def together(*folds: Fold) -> Fold:
+    """The functions of :meth:`Rows.fold` that give the results of several questions in one pass, as a list."""
+
+    def merge(parts: Sequence[list[Any]]) -> list[Any]:
+        return [merge_one([part[number] for part in parts]) for number, (_, merge_one) in enumerate(folds)]
+
+    return lambda *given: [partial(*given) for partial, _ in folds], merge
+
+
+def totals_of(
+    schema: pa.Schema,
+    totals: Mapping[str, str],
+    columns: Callable[[pa.RecordBatch], Mapping[str, Any] | pa.RecordBatch | pa.Table] = pa.table,
+) -> Fold:
+    """The functions for :meth:`Rows.totals` of rows of ``schema``."""
+
+    def merge(parts: Sequence[pa.Table]) -> pa.Table:
+        return grouped(parts or [pa.table(columns(joined([], schema)))], totals)
+
+    return lambda batch: grouped([pa.table(columns(batch))], totals), merge
+
+
+def counted_by(schema: pa.Schema, by: Sequence[str], **totals: str) -> Fold:
+    """The functions that give the number of ``rows`` with each value of the columns ``by``, of which there are few, and
+    totals (:func:`grouped`) of other columns."""
+    names = [*by, *totals]
+
+    def columns(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {name: batch[name] for name in names} | {"rows": np.ones(len(batch), np.int64)}
+
+    return totals_of(schema, {"rows": "sum", **totals}, columns)
+
+
+def first_of(
+    schema: pa.Schema,
+    order: Sequence[str | tuple[str, str]],
+    limit: int,
+    by: Sequence[str] = (),
+    where: Callable[[pa.RecordBatch], Any] | None = None,
+) -> Fold:
+    """The functions for :meth:`Rows.first` of the rows of ``schema`` for which a predicate holds."""
+
+    def first(batch: pa.RecordBatch) -> pa.Table:
+        return best([pa.Table.from_batches([batch if where is None else batch.filter(mask_of(where, batch))])])
+
+    def best(parts: Sequence[pa.Table]) -> pa.Table:
+        rows = pa.concat_tables(parts) if parts else schema.empty_table()
+        rows = rows.take(_sorted(rows, [*by, *order]))
+        firsts = run_starts(rows, by)
+        ranks = np.arange(len(rows)) - np.repeat(firsts, np.diff(np.append(firsts, len(rows))))
+        return rows.filter(pa.array(ranks < limit))
+
+    return first, best
 
 
 def mask_of(predicate: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> pa.Array:
@@ -263,18 +321,25 @@ def _distributed(batches: Batches, keys: Sequence[str], schema: pa.Schema) -> It
         with ExitStack() as files:
             writers = [files.enter_context(pa.ipc.new_stream(str(path), schema)) for path in paths]
             for batch in chain(waiting, batches):
-                hashes = sum(text_hashes(batch[key].cast(pa.string())) for key in keys)
-                numbers = (hashes % np.uint64(_PARTS)).astype(np.uint8)  # which numpy sorts in one pass
-                order = np.argsort(numbers, kind="stable")
-                rows = batch.take(pa.array(order))
-                bounds = np.searchsorted(numbers[order], np.arange(_PARTS + 1))
-                for writer, (start, end) in zip(writers, pairwise(bounds.tolist()), strict=True):
-                    if end > start:
-                        writer.write_batch(rows.slice(start, end - start))
+                for number, rows in dealt(batch, keys, _PARTS):
+                    writers[number].write_batch(rows)
             waiting.clear()
         for path in paths:
             yield partial(_read_stream, path)
             path.unlink()
+
+
+def dealt(batch: pa.RecordBatch, keys: Sequence[str], parts: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a batch divided into at most so many parts, each with its number; those with equal texts or numbers
+    in the columns ``keys`` are in one."""
+    hashes = sum(text_hashes(batch[key].cast(pa.string())) for key in keys)
+    numbers = (hashes % np.uint64(parts)).astype(np.uint8 if parts <= 256 else np.uint16)  # sorted in one pass
+    order = np.argsort(numbers, kind="stable")
+    rows = batch.take(pa.array(order))
+    bounds = np.searchsorted(numbers[order], np.arange(parts + 1))
+    for number, (start, end) in enumerate(pairwise(bounds.tolist())):
+        if end > start:
+            yield number, rows.slice(start, end - start)
 
 
 def _read_stream(path: Path) -> Batches:
@@ -319,11 +384,12 @@ def _hashes_of(texts: pa.Array) -> Any:
     return np.where(np.asarray(texts.is_valid()), hashes ^ (hashes >> _HALF), np.uint64(0))
 
 
-def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Array:
+def _sorted(rows: pa.Table, order: Sequence[str | tuple[str, str]]) -> pa.Array:
     """The numbers of rows in an order, null first."""
     keys: list[tuple[str, str]] = []
     columns: dict[str, Any] = {}
-    for number, (name, direction) in enumerate(order):
+    for number, one in enumerate(order):
+        name, direction = (one, "ascending") if isinstance(one, str) else one
         if rows[name].null_count:
             columns[f"{number} is valid"] = rows[name].is_valid()
             keys.append((f"{number} is valid", "ascending"))
@@ -442,14 +508,8 @@ def numbered(batches: Batches, keys: Sequence[str], name: str, runs: Sequence[st
     for batch in batches:
         if batch.num_rows:
             rows = batch if last is None else joined([last, batch], batch.schema)
-            changes = [
-                [differ(rows[key].slice(1), rows[key].slice(0, len(rows) - 1)) for key in columns]
-                for columns in (keys, runs)
-            ]
-            begins, steps = (np.logical_or.reduce(of) if of else np.ones(len(rows) - 1, np.bool_) for of in changes)
-            if last is None:
-                begins, steps = np.append(True, begins), np.append(True, steps)
-            total = number + np.cumsum(begins | steps)
+            begins, steps = (are_first(rows, names)[-len(batch) :] for names in (keys, runs))
+            total = number + np.cumsum(begins | steps if runs else np.ones(len(batch), np.int64))
             numbers = total - np.maximum.accumulate(np.where(begins, total - 1, 0))
             yield batch.append_column(pa.field(name, pa.int64()), pa.array(numbers))
             last, number = batch.slice(len(batch) - 1), int(numbers[-1])
@@ -457,9 +517,8 @@ def numbered(batches: Batches, keys: Sequence[str], name: str, runs: Sequence[st
 
 def runs_of(batch: pa.RecordBatch, keys: Sequence[str]) -> Batches:
     """The runs of rows with equal ``keys``, each as a batch."""
-    for start, end in pairwise([0, *_edges(batch, keys).tolist(), len(batch)]):
-        if end > start:
-            yield batch.slice(start, end - start)
+    for start, end in pairwise([*run_starts(batch, keys).tolist(), len(batch)]):
+        yield batch.slice(start, end - start)
 
 
 def complete_keys(batches: Batches, keys: Sequence[str], size: int = 1) -> Batches:
@@ -472,7 +531,7 @@ def complete_keys(batches: Batches, keys: Sequence[str], size: int = 1) -> Batch
         if sum(map(len, held)) <= least:
             continue
         rows = joined(held, batch.schema)
-        last = int(np.append([0], _edges(rows, keys))[-1])
+        last = int(run_starts(rows, keys)[-1])
         if last:
             yield rows.slice(0, last)
         held, least = [rows.slice(last)], max(size, 2 * (len(rows) - last))
@@ -480,15 +539,32 @@ def complete_keys(batches: Batches, keys: Sequence[str], size: int = 1) -> Batch
         yield joined(held, held[0].schema)
 
 
-def _edges(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The numbers of the rows, without the first, whose keys differ from those of the row before."""
-    edges = np.zeros(max(len(rows) - 1, 0), np.bool_)
+def are_first(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Whether each row is the first, or its keys differ from those of the row before."""
+    edges: npt.NDArray[np.bool_] = np.arange(len(rows)) == 0
     for key in keys:
         column = rows[key].combine_chunks() if isinstance(rows, pa.Table) else rows[key]
-        is_plain = pa.types.is_integer(column.type) and not column.null_count
-        codes = column if is_plain else column.dictionary_encode(null_encoding="encode").indices
-        edges |= np.diff(np.asarray(codes)) != 0
-    return np.flatnonzero(edges) + 1
+        edges[1:] |= differ(column.slice(1), column.slice(0, max(len(column) - 1, 0)))
+    return edges
+
+
+def run_starts(rows: pa.RecordBatch | pa.Table, keys: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The numbers of the rows with which runs of equal keys begin."""
+    return np.flatnonzero(are_first(rows, keys))
+
+
+def each_different(
+    columns: Sequence[pa.Array], function: Callable[..., Any], kind: pa.DataType | None = None
+) -> pa.Array:
+    """The results (of type ``kind``; None: texts) of a function of the values of some columns, which is called once for
+    each different row."""
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column.dictionary_encode(null_encoding="encode")
+        codes = codes * max(len(coded.dictionary), 1) + np.asarray(coded.indices)
+    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
+    rows = zip(*(column.take(pa.array(firsts)).to_pylist() for column in columns), strict=True)
+    return pa.array([function(*row) for row in rows], kind or pa.string()).take(pa.array(numbers))
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -515,7 +591,7 @@ def _tables(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 def _bounds(sample: pa.Table, order: Sequence[str], size: int) -> pa.Table | None:
     """The first rows of all parts but the first; None for one part."""
-    sample = sample.take(_sorted(sample, [(name, "ascending") for name in order]))
+    sample = sample.take(_sorted(sample, order))
     upto = np.cumsum(sample["rows"].to_numpy())
     parts = -(-int(upto[-1]) // size)
     if parts < 2:
@@ -528,7 +604,7 @@ def _with_part(bounds: pa.Table | None, batch: pa.RecordBatch) -> pa.RecordBatch
     part = np.zeros(len(batch), np.int32)
     if bounds is not None:
         both = pa.concat_tables([bounds, pa.Table.from_batches([batch.select(bounds.schema.names)])])
-        order = np.asarray(_sorted(both, [(name, "ascending") for name in bounds.schema.names]))
+        order = np.asarray(_sorted(both, bounds.schema.names))
         is_bound = order < len(bounds)  # a bound precedes the rows that are equal to it
         part[order[~is_bound] - len(bounds)] = np.cumsum(is_bound)[~is_bound]
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(part)], schema=batch.schema.append(PART))

@@ -19,7 +19,18 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.dataset import Rows, joined, schema_of
 from cdcwb.errors import OptionError
-from cdcwb.filters import KINDS, Comparison, Filter, FilterError, columns_of, matching, needed_by, parse, value_kinds
+from cdcwb.filters import (
+    KINDS,
+    Comparison,
+    Filter,
+    FilterError,
+    columns_of,
+    labels,
+    matching,
+    needed_by,
+    parse,
+    value_kinds,
+)
 from cdcwb.formats.options import nearest
 from cdcwb.spark_rows import SparkRows
 from cdcwb.tables import Part, Tables, only, rows_of
@@ -210,32 +221,26 @@ def check_names(capture: Any, tables: Collection[str], transactions: Collection[
     unknown = {*tables}
     for source in ("table_versions", "events"):
         if unknown:
-            known |= capture.rows(source, ["schema_name", "table_name"]).fold(_labels, _union)
+            rows = capture.rows(source, ["schema_name", "table_name"])
+            known |= rows.fold(lambda batch: {*labels(batch).unique().to_pylist()}, _union) - {None}
             unknown = unknown - known - {name.rpartition(".")[2] for name in known}
     for name in sorted(unknown):
         raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {_some(known)}.")
     if transactions:
-        ids = partial(_ids_like, {*transactions})
-        known = capture.rows("events", ["transaction_id"]).fold(ids, _union)
-        for name in sorted({*transactions} - known):
+        wanted = {*transactions}
+
+        def ids_like(batch: pa.RecordBatch) -> set[str]:
+            ids = pc.drop_null(batch["transaction_id"].unique()).to_pylist()
+            return {name for name in ids if not wanted.isdisjoint((name, name.partition("@")[0]))}
+
+        known = capture.rows("events", ["transaction_id"]).fold(ids_like, _union)
+        for name in sorted(wanted - known):
             meant = [one for one in known if one.startswith(f"{name}@")]
             hint = f" Did you mean {_some(meant)}?" if meant else ""
             raise OptionError(f"there is no transaction '{name}'.{hint}")
 
 
-def _labels(batch: pa.RecordBatch) -> set[str]:
-    named = batch.filter(batch["table_name"].is_valid())
-    labels = pc.binary_join_element_wise(named["schema_name"], named["table_name"], ".", null_handling="skip")
-    return set(labels.unique().to_pylist())
-
-
-def _ids_like(wanted: set[str], batch: pa.RecordBatch) -> set[str]:
-    """The wanted ids that occur, and those that begin with one of them and ``@``."""
-    ids = pc.drop_null(batch["transaction_id"].unique()).to_pylist()
-    return {name for name in ids if name in wanted or name.partition("@")[0] in wanted}
-
-
-def _union(parts: Sequence[set[str]]) -> set[str]:
+def _union(parts: Sequence[Any]) -> set[Any]:
     return set().union(*parts)
 
 

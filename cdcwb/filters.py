@@ -39,6 +39,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import OptionError
+from cdcwb.formats.arrays import labels as labels_of
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.formats.text_values import cast_each
 from cdcwb.times import parse_time
@@ -553,12 +554,16 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
     return compared(column, comparison.sign, comparison.value, SHORT.get(comparison.column, ""))
 
 
+def labels(batch: pa.RecordBatch | pa.Table) -> pa.Array:
+    """The tables of rows: ``schema.table``, or ``table`` without a schema; null without a table."""
+    return labels_of(batch["schema_name"], batch["table_name"])
+
+
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name in _HEADERS:
         return pc.map_lookup(batch["headers"], name, "first")
     if name == "table" and "table_name" in batch.schema.names:
-        label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
-        return pc.coalesce(label, batch["table_name"]).cast(pa.string()).dictionary_encode()
+        return labels(batch).cast(pa.string()).dictionary_encode()
     column = batch[next(one for one in batch.schema.names if ALIASES.get(one, one) == name)]
     if name == "problem":
         codes = [p and ", ".join(dict.fromkeys(one["code"] for one in p)) for p in column.to_pylist()]
@@ -660,9 +665,8 @@ def _times(texts: pa.Array) -> pa.Array:
     match = pc.extract_regex(pc.utf8_trim_whitespace(texts), f"^{_TIME}$")
     day, hour, minute, second, sign, *zone = match.flatten()
     parts = (pc.if_else(pc.equal(part, ""), "00", part) for part in (hour, minute, second))
-    local = cast_each(
-        pc.binary_join_element_wise(day, pc.binary_join_element_wise(*parts, ":"), " "), pa.timestamp("us")
-    )
+    clock = pc.binary_join_element_wise(*parts, ":")
+    local = cast_each(pc.binary_join_element_wise(day, clock, " "), pa.timestamp("us"))
     hours, minutes = (pc.if_else(pc.equal(part, ""), "0", part).cast(pa.int64()) for part in zone)
     ahead = pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60_000_000)
     ahead = pc.if_else(pc.equal(sign, "-"), pc.negate(ahead), ahead)

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb import dataset
 from cdcwb.analysis import frames
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Fold, Rows
 from cdcwb.index.columns import NO_TIME, Bools, Headers, Ints, headers_of
 from cdcwb.index.selected_capture import HeaderRows
 from cdcwb.model import Operation
@@ -38,31 +39,23 @@ T = TypeVar("T")
 
 def of_all(rows: Rows, ask: Callable[[Headers, Bools], T], merge: Callable[[Sequence[T]], T]) -> T:
     """The result of a pair of functions over all changes of a table (:meth:`cdcwb.dataset.Rows.fold`)."""
+    if isinstance(rows, HeaderRows):
+        headers = rows.headers
+        return merge([ask(headers, headers.everything)] if len(headers) else [])
 
-    def ask_all(headers: Headers) -> T:
+    def ask_all(batch: pa.RecordBatch) -> T:
+        headers = headers_of(batch)
         return ask(headers, headers.everything)
 
-    if isinstance(rows, HeaderRows):
-        return rows.fold_headers(ask_all, merge)
-    return rows.fold(lambda batch: ask_all(headers_of(batch)), merge)
+    return rows.fold(ask_all, merge)
 
 
-Question = tuple[Callable[[Headers, Bools], Any], Callable[[Sequence[Any]], Any]]
-
-
-def together(rows: Rows, *questions: Question) -> list[Callable[[], Any]]:
+def together(rows: Rows, *questions: Fold) -> list[Callable[[], Any]]:
     """The results of several pairs of functions over all changes of a table, each when it is asked for. One pass gives
     them all; the index answers each alone."""
     if isinstance(rows, HeaderRows):
         return [cache(partial(of_all, rows, *question)) for question in questions]
-
-    def ask_each(headers: Headers, mask: Bools) -> list[Any]:
-        return [ask(headers, mask) for ask, _ in questions]
-
-    def merge_each(parts: Sequence[list[Any]]) -> list[Any]:
-        return [merge([part[number] for part in parts]) for number, (_, merge) in enumerate(questions)]
-
-    every = cache(partial(of_all, rows, ask_each, merge_each))
+    every = cache(partial(of_all, rows, *dataset.together(*questions)))
     return [lambda number=number: every()[number] for number in range(len(questions))]  # type: ignore[misc]
 
 
@@ -103,9 +96,7 @@ def counted(
 ) -> Counter[Any]:
     """The number of changes for each combination of numbers, or of their ``texts`` (one list for each column)."""
     *numbers, counts = (group.tolist() for group in groups(times, *columns))
-    named = [
-        [meant[number] for number in group] if meant else group for group, meant in zip(numbers, texts, strict=True)
-    ]
+    named = [[meant[code] for code in group] if meant else group for group, meant in zip(numbers, texts, strict=True)]
     keys = named[0] if len(named) == 1 else zip(*named, strict=True)
     return Counter(dict(zip(keys, counts, strict=True)))
 

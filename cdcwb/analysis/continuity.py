@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.history import key_text
 from cdcwb.analysis.images import MAP
-from cdcwb.analysis.row_breaks import COUNTS, RECORD, Break, breaks_of
+from cdcwb.analysis.row_breaks import COUNTS, FOUND, RECORD, Break, breaks_of
 from cdcwb.analysis.row_versions import VALUE_BITS, column_hash, retyped_columns, row_versions
-from cdcwb.dataset import Rows, answer_of
+from cdcwb.dataset import Rows, answer_of, first_of, together, totals_of
 from cdcwb.model import CHANGES
 from cdcwb.words import count, plural, tally
 
@@ -112,44 +112,29 @@ def continuity(capture: Any) -> Continuity:
 
 def _compared(capture: Any) -> Continuity:
     versions, inferred = row_versions(capture)
-    tables, found = breaks_of(versions).fold(_counted, _added)
-    rows = [
-        {"table": table, **{str(kind): 0 for kind in Break}, **numbers}
-        | {"inferred": inferred[table].evidence if table in inferred else None}
-        for table, numbers in sorted(tables.items())
-    ]
-    return Continuity(rows, _Names.of(capture).named(found) if found else [])
+    listed = first_of(FOUND, ("file_index", "offset", "kind"), MOST_BREAKS, where=_are_breaks)
+    numbers, first = breaks_of(versions).fold(*together(totals_of(FOUND, {"number": "sum"}, _numbers), listed))
+    tables: dict[str, dict[str, Any]] = {}
+    for row in numbers.to_pylist():
+        evidence = inferred[row["table"]].evidence if row["table"] in inferred else None
+        none = {"table": row["table"], **dict.fromkeys((*map(str, Break), *COUNTS), 0), "inferred": evidence}
+        tables.setdefault(row["table"], none)[row["kind"]] = row["number"]
+    found = first.to_pylist()
+    return Continuity([tables[name] for name in sorted(tables)], _Names.of(capture).named(found) if found else [])
+
+
+def _numbers(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The numbers of breaks and of what else is counted, by table."""
+    return {"table": batch["table"], "kind": batch["kind"], "number": pc.fill_null(batch["number"], 1)}
+
+
+def _are_breaks(batch: pa.RecordBatch) -> pa.Array:
+    return batch["file_index"].is_valid()
 
 
 def breaks(capture: Any) -> Rows:
     """All breaks of a capture (:data:`BREAKS`), in any order."""
     return breaks_of(row_versions(capture)[0]).map(_Names.of(capture), BREAKS)
-
-
-_Counts = tuple[dict[str, dict[str, int]], list[dict[str, Any]]]
-"""The numbers of each table, and the first breaks in capture order."""
-
-
-def _counted(batch: pa.RecordBatch) -> _Counts:
-    numbers = batch.set_column(batch.schema.get_field_index("number"), "number", pc.fill_null(batch["number"], 1))
-    groups = pa.table(numbers.select(["table", "kind", "number"])).group_by(["table", "kind"], use_threads=False)
-    tables: dict[str, dict[str, int]] = {}
-    for row in groups.aggregate([("number", "sum")]).to_pylist():
-        tables.setdefault(row["table"], dict.fromkeys(COUNTS, 0))[row["kind"]] = row["number_sum"]
-    return tables, _first(batch.filter(batch["file_index"].is_valid()).to_pylist())
-
-
-def _added(parts: Sequence[_Counts]) -> _Counts:
-    tables: dict[str, dict[str, int]] = {}
-    for table, numbers in (item for counts, _ in parts for item in counts.items()):
-        of_table = tables.setdefault(table, dict.fromkeys(COUNTS, 0))
-        for kind, number in numbers.items():
-            of_table[kind] = of_table.get(kind, 0) + number
-    return tables, _first([row for _, found in parts for row in found])
-
-
-def _first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=lambda row: (row["file_index"], row["offset"], row["kind"]))[:MOST_BREAKS]
 
 
 @dataclass(frozen=True)
@@ -168,7 +153,7 @@ class _Names:
         return cls({entry["file_index"]: entry["file"] for entry in capture.files}, names)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pylist(self.named(batch.filter(batch["file_index"].is_valid()).to_pylist()), BREAKS)
+        return pa.RecordBatch.from_pylist(self.named(batch.filter(_are_breaks(batch)).to_pylist()), BREAKS)
 
     def named(self, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         rows = []

@@ -9,7 +9,6 @@ and numbers of changes come again with other records outside of transactions, to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,10 +16,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import labels
 from cdcwb.analysis.positions import has_unique_numbers, positions, repeated
 from cdcwb.analysis.totals import count_events
-from cdcwb.dataset import Batches, answer_of, joined
+from cdcwb.dataset import Batches, answer_of, complete_keys, first_of, together, total
+from cdcwb.filters import labels
 from cdcwb.formats.dissector import CHANGES as OF_CHANGES
 from cdcwb.model import EVENTS, Kind
 from cdcwb.words import plural
@@ -73,20 +72,27 @@ def _compared(capture: Any) -> Counters:
     if numbers:
         again = repeated(capture)
         number += again.contradictions
-        listed += [
-            {**{name: row[name] for name in ("sentence", "file", "offset")}, "transaction_id": None}
-            for row in again.listed
-        ]
+        names = ("sentence", "file", "offset")
+        listed += [{"transaction_id": None} | {name: row[name] for name in names} for row in again.listed]
     return Counters(transactions, number, listed[:MOST_CONTRADICTIONS], numbers)
 
 
-def _of_events(capture: Any) -> _Sum:
+def _of_events(capture: Any) -> tuple[int, int, list[dict[str, Any]]]:
+    """The number of transactions with numbers, and of contradictions, and the first of these."""
     if not any(row["numbered"] for row in count_events(capture)):
-        return _merged([])
+        return 0, 0, []
     more = _OF_TABLES if capture.format == "debezium" else ()
     events = capture.rows("events", (*_READ, *more)).map(_numbered, _COLUMNS)
     found = events.by_key(["transaction_id"], ["event_no", "position"], _contradictions, _FOUND)
-    return found.fold(_added, _merged)
+    order = ("file_index", "offset", "sentence")
+    transactions, number, first = found.fold(
+        *together(
+            (lambda batch: pc.sum(batch["numbered"]).as_py() or 0, total),
+            (lambda batch: len(batch) - batch["sentence"].null_count, total),
+            first_of(_FOUND, order, MOST_CONTRADICTIONS, where=lambda batch: batch["sentence"].is_valid()),
+        )
+    )
+    return transactions, number, first.to_pylist()
 
 
 def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -96,22 +102,14 @@ def _numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
     own = dict.fromkeys(_COLUMNS.names[len(_READ) :], pa.nulls(len(batch), pa.string()))
     if "headers" in batch.schema.names:
         names = ("transaction.data_collection_order", "data_collections")
-        own = dict(
-            zip(own, (labels(batch), *(pc.map_lookup(batch["headers"], one, "first") for one in names)), strict=True)
-        )
+        found = (labels(batch), *(pc.map_lookup(batch["headers"], name, "first") for name in names))
+        own = dict(zip(own, found, strict=True))
     return pa.RecordBatch.from_pydict(columns | own, schema=_COLUMNS)
 
 
 def _contradictions(batches: Batches) -> Batches:
     """The contradictions of each transaction, from its numbered events."""
-    rest: pa.RecordBatch | None = None
-    for batch in batches:
-        rows = batch if rest is None else joined([rest, batch], batch.schema)
-        is_last = pc.equal(rows["transaction_id"], rows["transaction_id"][-1])
-        rest = rows.filter(is_last)
-        yield _of_transactions(rows.filter(pc.invert(is_last)))
-    if rest is not None:
-        yield _of_transactions(rest)
+    return map(_of_transactions, complete_keys(batches, ["transaction_id"]))
 
 
 def _of_transactions(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -131,9 +129,8 @@ def _of_transactions(rows: pa.RecordBatch) -> pa.RecordBatch:
     found: list[dict[str, Any]] = []
     for name, index, offset in zip(*(places[name].to_pylist() for name in places.schema.names), strict=True):
         sentences = _sentences(**{part: values.get(name) for part, values in parts.items()}) or of_tables.get(name, [])
-        found += [
-            {"transaction_id": name, "file_index": index, "offset": offset, "sentence": text} for text in sentences
-        ]
+        place = {"transaction_id": name, "file_index": index, "offset": offset}
+        found += [{**place, "sentence": sentence} for sentence in sentences]
     return pa.RecordBatch.from_pylist([*found, {"numbered": len(parts["records"])}], _FOUND)
 
 
@@ -188,20 +185,3 @@ def _table_sentences(rows: pa.Table, events: pa.Table) -> dict[str, list[str]]:
                 sentence = f"its end counts {plural(counted, 'event')} of {table}, {number} came"
                 found.setdefault(name, []).append(sentence)
     return found
-
-
-_Sum = tuple[int, int, list[dict[str, Any]]]
-
-
-def _added(rows: pa.RecordBatch) -> _Sum:
-    contradictions = rows.filter(rows["sentence"].is_valid()).to_pylist()
-    return pc.sum(rows["numbered"]).as_py() or 0, len(contradictions), _first(contradictions)
-
-
-def _merged(parts: Sequence[_Sum]) -> _Sum:
-    listed = _first([row for _, _, rows in parts for row in rows])
-    return sum(part[0] for part in parts), sum(part[1] for part in parts), listed
-
-
-def _first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["file_index"], row["offset"], row["sentence"]))[:MOST_CONTRADICTIONS]

@@ -39,10 +39,11 @@ from cdcwb.analysis.versions import (
     former_names,
 )
 from cdcwb.errors import OptionError
+from cdcwb.formats.dissector import CHANGES
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import table_labels
 from cdcwb.index.images import Pairs
-from cdcwb.model import EVENTS, Kind, Operation, Severity
+from cdcwb.model import EVENTS, Operation, Severity
 from cdcwb.words import visible
 
 T = TypeVar("T")
@@ -104,7 +105,6 @@ def drift(capture: Any) -> Drift:
 
 # --- evidence in events -----------------------------------------------------------------------------------------------
 
-_ROWS: Final = (str(Kind.CHANGE), str(Kind.BEFORE), str(Kind.AFTER))
 _MOST_STATEMENTS: Final = 10_000
 _WHERE: Final = ("position", "file_index", "offset", "file")
 _READ: Final = ("kind", "operation", "schema_name", "table_name", "table_version", "headers", *_WHERE)
@@ -133,7 +133,7 @@ _UNKNOWN: Final = _EVIDENCE.append(pa.field("events", pa.int64()))
 
 def _evidence_of(known: pa.Array, events: pa.RecordBatch) -> tuple[pa.Table, pa.Table]:
     is_ddl = pc.fill_null(pc.equal(events["operation"], str(Operation.DDL)), False)
-    is_row = pc.is_in(events["kind"], pa.array(_ROWS, pa.string()))
+    is_row = pc.is_in(events["kind"], pa.array(CHANGES))
     is_unknown = pc.invert(pc.or_(is_ddl, pc.is_in(events["table_version"], known)))
     ddl, unknown = events.filter(is_ddl), events.filter(pc.and_(is_row, is_unknown))
     headers = Pairs(ddl["headers"])
@@ -235,9 +235,8 @@ def chosen(
     elif old is not None and not new_version:
         new = of_table[-1]
         if new is old:
-            wrong.append(
-                f"old_version: '{visible(old.table_version)}' is the last of {old.table}, and no new_version was given"
-            )
+            last_name = visible(old.table_version)
+            wrong.append(f"old_version: '{last_name}' is the last of {old.table}, and no new_version was given")
     if wrong:
         raise OptionError("; ".join(wrong))
     return set(tables), None if old is None or new is None else (old, new)
@@ -261,9 +260,8 @@ def _meant(parameter: str, name: str, known: Mapping[str, T], ways: Iterable[lis
         listed = ", ".join(map(visible, names[:_NAMED])) or "none"
         listed += f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         unknown = f"there is no '{visible(name)}'.{visible(nearest(name, names), 200)} There are: {listed}"
-        wrong.append(
-            f"{parameter}: " + (f"'{visible(name)}' is the name of several: {listed}" if matching else unknown)
-        )
+        several = f"'{visible(name)}' is the name of several: {listed}"
+        wrong.append(f"{parameter}: {several if matching else unknown}")
     return matching[0] if len(matching) == 1 else None
 
 

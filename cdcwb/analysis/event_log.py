@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import group_starts
-from cdcwb.dataset import Batches, Rows
+from cdcwb.dataset import Batches, Rows, numbered
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.options import as_object
@@ -62,7 +60,7 @@ def _row_of_log(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns["event_us"] = batch["changed_at"].cast(pa.int64())
     columns["repeated"] = pa.repeat(False, len(batch))
     columns["same"] = pc.coalesce(batch["position"], location_texts(batch))
-    return pa.RecordBatch.from_arrays([columns[name] for name in _SAME_ID.names], schema=_SAME_ID)
+    return pa.RecordBatch.from_pydict(columns, _SAME_ID)
 
 
 def location_texts(batch: pa.RecordBatch | pa.Table) -> pa.Array:
@@ -72,14 +70,9 @@ def location_texts(batch: pa.RecordBatch | pa.Table) -> pa.Array:
 
 def _repeated(batches: Batches) -> Batches:
     """Marks the rows with the record_id of an earlier one."""
-    last: str | None = None
-    for batch in batches:
-        same = batch["same"]
-        repeated = np.ones(len(batch), np.bool_)
-        repeated[group_starts(same)] = False
-        repeated[0] = same[0].as_py() == last
-        last = same[len(same) - 1].as_py()
-        yield pa.RecordBatch.from_arrays([*batch.columns[: len(ROWS) - 1], pa.array(repeated)], schema=ROWS)
+    for batch in numbered(batches, ["same"], "number"):
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        yield pa.RecordBatch.from_pydict(columns | {"repeated": pc.greater(batch["number"], 1)}, ROWS)
 
 
 # --- settings and snapshot --------------------------------------------------------------------------------------------

@@ -16,13 +16,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.event_log import LOCATION, location_texts, log_events
 from cdcwb.analysis.frames import TableStore
-from cdcwb.analysis.images import group_starts
 from cdcwb.analysis.xds import Published, counted, publish_log
 from cdcwb.charts.decisions import LOOKS
 from cdcwb.dataset import Batches, Rows, complete_keys, total
@@ -84,7 +82,7 @@ class Page(ABC):
 
     def first_by(self, rows: Rows, by: str, limit: int) -> Records:
         """The first rows of the capture with each value of a column, in its order."""
-        first: Records = rows.first(_ascending(*LOCATION), limit, [by]).to_pylist()
+        first: Records = rows.first(LOCATION, limit, [by]).to_pylist()
         return sorted(first, key=lambda row: [row[name] for name in LOCATION])
 
     def texts(self, documents: Sequence[int]) -> Records:
@@ -101,10 +99,6 @@ class Page(ABC):
 
 def _of_documents(documents: Sequence[int], batch: pa.RecordBatch) -> pa.Array:
     return pc.is_in(batch["document"], pa.array(documents, pa.int64()))
-
-
-def _ascending(*names: str) -> list[tuple[str, str]]:
-    return [(name, "ascending") for name in names]
 
 
 _SHOWN: Final = ("status", "event_time", "perpetrator", "old_value", "new_value", "event_us")
@@ -135,7 +129,8 @@ class LogPage(Page):
         rows = self.published.numbered.map(partial(_decided, settings), _DECIDED)
         if part is not complete:
             shown = log_events(part).map(_located, pa.schema([_AT, _IS_SHOWN]))
-            located = rows.map(_with_location, _DECIDED.append(_AT)).with_column_of(shown, [_AT.name], _IS_SHOWN.name)
+            located = rows.map(lambda batch: batch.append_column(_AT, location_texts(batch)), _DECIDED.append(_AT))
+            located = located.with_column_of(shown, [_AT.name], _IS_SHOWN.name)
             rows = located.where(lambda batch: batch[_IS_SHOWN.name].is_valid())
         self.rows = self._store.keep("decisions", rows.select(_DECIDED.names))
 
@@ -164,10 +159,7 @@ class LogPage(Page):
         names = ("decision", "reason", "record_id")
         schema = pa.schema([_DECIDED.field(name) for name in names])
         rows = self.rows.map(
-            lambda batch: pa.RecordBatch.from_arrays(
-                [batch["decision"], general(batch["reason"]), batch["record_id"]], schema=schema
-            ),
-            schema,
+            lambda batch: batch.select(names).set_column(1, "reason", general(batch["reason"])), schema
         )
         counts = counted(rows, ["decision", "reason"], record_id="min")
         for row in counts:
@@ -199,12 +191,12 @@ class LogPage(Page):
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
         """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
         1), each with the object's number of rows (``of``) and its ``lane``, from 0; the object with most rows first."""
-        sizes = self._objects.first([("of", "descending"), *_ascending(*_OBJECT)], lanes)
+        sizes = self._objects.first([("of", "descending"), *_OBJECT], lanes)
         busiest = {tuple(row[name] for name in _OBJECT): row["of"] for row in sizes.to_pylist()}
         names = _object_texts(sizes).combine_chunks()
         of_busiest = self.rows.where(lambda batch: pc.is_in(_object_texts(batch), names))
         ranked = of_busiest.map(partial(_ranked, self.settings.future_events), _RANKED)
-        first: Records = ranked.first(_ascending("at", "id", *LOCATION), rows, _OBJECT).to_pylist()
+        first: Records = ranked.first(["at", "id", *LOCATION], rows, _OBJECT).to_pylist()
         histories = {key: [*held] for key, held in groupby(first, key=lambda r: tuple(r[name] for name in _OBJECT))}
         shown = ("record_id", "event_type", "column_name", "decision", "reason", "document", "event_time")
         return [
@@ -241,7 +233,7 @@ class LogPage(Page):
         for row in sorted(firsts, key=lambda r: (r["document"], r["event_type"])):
             why = [] if chosen else ["the first"]
             chosen.setdefault(row["document"], why).append(f"the first of type {row['event_type']}")
-        for largest in self._documents.first([("rows", "descending"), *_ascending("document")], 1).to_pylist():
+        for largest in self._documents.first([("rows", "descending"), "document"], 1).to_pylist():
             chosen.setdefault(largest["document"], []).append(f"the most rows ({count(largest['rows'])})")
         return {number: ", ".join(why) for number, why in list(chosen.items())[:limit]}
 
@@ -254,9 +246,7 @@ class LogPage(Page):
         def chosen(batch: pa.RecordBatch) -> pa.Array:
             return pc.or_(_of_documents(documents, batch), pc.is_in(batch["overridden_by"], ids, skip_nulls=True))
 
-        rows: Records = (
-            self.rows.where(chosen).first(_ascending("record_id"), _OF_DOCUMENT * 4 * len(documents)).to_pylist()
-        )
+        rows: Records = self.rows.where(chosen).first(["record_id"], _OF_DOCUMENT * 4 * len(documents)).to_pylist()
         for row in rows:
             row |= {name: row[name] and row[name][:_VALUE] for name in ("old_value", "new_value")}
             row["of_document"] = document_of.get(row["overridden_by"])
@@ -276,10 +266,6 @@ def _decided(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*decided.columns, *(batch[name] for name in _SHOWN)], schema=_DECIDED)
 
 
-def _with_location(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.append_column(_AT.name, location_texts(batch))
-
-
 def _located(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = [location_texts(batch), pa.repeat(True, len(batch))]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema([_AT, _IS_SHOWN]))
@@ -291,10 +277,8 @@ def _object_texts(batch: pa.RecordBatch | pa.Table) -> Any:
 
 def _object_sizes(batches: Batches) -> Batches:
     for rows in complete_keys(batches, _OBJECT, 1 << 16):
-        starts = np.union1d(*(group_starts(rows[name]) for name in _OBJECT))
-        sizes = np.diff(np.append(starts, len(rows)))
-        columns = [rows[name].take(pa.array(starts)) for name in _OBJECT]
-        yield pa.RecordBatch.from_arrays([*columns, pa.array(sizes)], schema=_SIZES)
+        groups = pa.table(rows).group_by([*_OBJECT], use_threads=False).aggregate([([], "count_all")])
+        yield from groups.rename_columns(_SIZES.names).cast(_SIZES).combine_chunks().to_batches()
 
 
 def _ranked(by_time: bool, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -306,9 +290,8 @@ def _ranked(by_time: bool, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _document_numbers(batches: Batches) -> Batches:
     for rows in complete_keys(batches, ["document"], 1 << 16):
         table = pa.table({name: rows[name] for name in ("document", "event")})
-        groups = table.group_by("document", use_threads=False).aggregate(
-            [("event", "count_distinct"), ([], "count_all")]
-        )
+        counts = [("event", "count_distinct"), ([], "count_all")]
+        groups = table.group_by("document", use_threads=False).aggregate(counts)
         columns = groups.select(["document", "event_count_distinct", "count_all"]).rename_columns(_NUMBERS.names)
         yield from columns.cast(_NUMBERS).combine_chunks().to_batches()
 

@@ -56,9 +56,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("jsonl", "parquet", "csv")
 """Formats of export, by the ending of the file's name."""
 
-_FILES: Final = (
-    *("html", "htm", "pdf", "json", "jsonl", "csv", "tsv", "txt", "parquet", "xml", "xds", "xlsx", "zip", "gz"),
-)
+_FILES: Final = (*KINDS, "html", "htm", "pdf", "json", "tsv", "txt", "xml", "xds", "xlsx", "zip", "gz")
 """Endings of names that are meant for a file."""
 _PIECE: Final = 8 << 20
 _ROW_GROUP: Final = 64 * 1024
@@ -124,7 +122,10 @@ def write_lines(rows: Rows, out: IO[bytes], end: str, target: Path) -> None:
         with parts_beside(target) as parts:
             text = rows.frame.write.option("lineSep", end).option("compression", "none")
             text.text(local(parts))
-            _append_parts(parts_of(parts, target), out)
+            for path in parts_of(parts, target):
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, out, _PIECE)
+                path.unlink()  # frees the space of a part as soon as it is joined
         return
     for batch in rows.batches():
         for line in batch.column(0).to_pylist():
@@ -153,13 +154,18 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
     _check_kind(target.name, kinds)
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder, not a file")
+    check_parent(target)
+    if target.exists() and any(Path(path).exists() and target.samefile(path) for path in inputs):
+        raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
+    return target
+
+
+def check_parent(target: Path) -> None:
+    """Raises OptionError where nothing can be written next to ``target``."""
     if not target.parent.is_dir():
         raise OptionError(f"there is no folder '{target.parent}'")
     if not os.access(target.parent, os.W_OK):
         raise OptionError(f"the folder '{target.parent}' cannot be written")
-    if target.exists() and any(Path(path).exists() and target.samefile(path) for path in inputs):
-        raise OptionError(f"'{target}' belongs to the capture that is read; nothing is written over it")
-    return target
 
 
 def check_url(to: str, kinds: Sequence[str] = KINDS) -> str:
@@ -227,13 +233,6 @@ def _write_parquet(rows: DataFrame, folder: Path) -> None:
         rows.write.option("compression", "snappy").parquet(local(folder))
     finally:
         spark.conf.set(setting, str(before))
-
-
-def _append_parts(parts: list[Path], out: IO[bytes]) -> None:
-    for part in parts:
-        with part.open("rb") as piece:
-            shutil.copyfileobj(piece, out, _PIECE)
-        part.unlink()  # frees the space of a part as soon as it is joined
 
 
 def parts_of(folder: Path, target: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,11 +37,8 @@ def dated_rows(capture: Any, columns: Sequence[str]) -> Rows:
     rows: Rows = capture.rows("changes", list(dict.fromkeys([*wanted, *_OF_TIMES])))
     few = answer_of(capture, "transactions of changes without a time", _dating) if _of_files(rows) else None
     rows = dated(rows, capture.rows if few is None else lambda _table, _columns: few)
-    return rows.map(_with_time, rows.schema).select(wanted)
-
-
-def _with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.set_column(batch.schema.get_field_index("changed_at"), "changed_at", time_of_row(batch))
+    at = rows.schema.get_field_index("changed_at")
+    return rows.map(lambda batch: batch.set_column(at, "changed_at", time_of_row(batch)), rows.schema).select(wanted)
 
 
 _OF_TIMES: Final = ("changed_at", "committed_at", "transaction_id")
@@ -65,11 +62,10 @@ def _dating(capture: Any) -> Rows | None:
     wanted = capture.rows("changes", _OF_TIMES).fold(ids, merged)
     if len(wanted) > _MOST_DATING:
         return None
-    dating = pa.RecordBatch.from_arrays([wanted], ["transaction_id"])
+    dating = Rows.of(pa.table({"transaction_id": wanted}))
     rows = capture.rows("transactions", ("transaction_id", "began_at", "ended_at"))
-    rows = marked(rows, Rows(lambda: iter([dating]), dating.schema), ["transaction_id"], "is_dating", is_unique=True)
-    found = rows.where(lambda batch: batch["is_dating"].is_valid()).drop("is_dating").table()
-    return Rows(lambda: iter(found.to_batches()), found.schema)
+    rows = marked(rows, dating, ["transaction_id"], "is_dating", is_unique=True)
+    return Rows.of(rows.where(lambda batch: batch["is_dating"].is_valid()).drop("is_dating").table())
 
 
 _SAMPLED: Final = 10_000  # times of a batch from which quartiles are estimated
@@ -98,7 +94,8 @@ def time_axis(
     limits = fences(lower, upper, *bounds)
     if limits is None:
         return TimeAxis(first or time_of(bounds[0]), last or time_of(bounds[1]))
-    return rows.fold(lambda batch: _inside(times(batch), limits), _merged_axes)
+    ((first_us, last_us, before, after),) = rows.fold(lambda batch: _inside(times(batch), limits), _merged_bounds)
+    return TimeAxis(time_of(-first_us), time_of(last_us), int(before), int(after))
 
 
 Sample = tuple[Ints, Ints, tuple[int, int] | None]
@@ -127,24 +124,18 @@ def merged_samples(parts: Sequence[Sample]) -> Sample:
     return sample, weights, (min(least for least, _ in known), max(most for _, most in known))
 
 
-def _inside(at: Ints, limits: tuple[int, int]) -> TimeAxis | None:
+def _inside(at: Ints, limits: tuple[int, int]) -> Ints:
+    """The negated first and the last of the times inside the limits, and how many are before and after them."""
     at = at[at != NO_TIME]
     before, after = at < limits[0], at > limits[1]
     inside = at[~(before | after)]
-    if not len(inside):
-        return None if not len(at) else TimeAxis(_NEVER[1], _NEVER[0], int(before.sum()), int(after.sum()))
-    return TimeAxis(time_of(inside.min()), time_of(inside.max()), int(before.sum()), int(after.sum()))
+    bounds = -inside.min(initial=np.iinfo(np.int64).max), inside.max(initial=NO_TIME)
+    return np.array([[*bounds, before.sum(), after.sum()]])
 
 
-_NEVER: Final = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-def _merged_axes(parts: Sequence[TimeAxis | None]) -> TimeAxis | None:
-    known = [part for part in parts if part is not None]
-    if not known:
-        return None
-    outside = (sum(part.before for part in known), sum(part.after for part in known))
-    return TimeAxis(min(part.first for part in known), max(part.last for part in known), *outside)
+def _merged_bounds(parts: Sequence[Ints]) -> Ints:
+    rows = np.concatenate(parts)
+    return np.array([[*rows[:, :2].max(axis=0), *rows[:, 2:].sum(axis=0)]])
 
 
 # --- snapshot ---------------------------------------------------------------------------------------------------------
@@ -210,14 +201,10 @@ class TableStore:
 
     def __init__(self, folder: Path | None = None, names: Iterable[str] = ()) -> None:
         for path in [] if folder is None else [folder / f"{name}.parquet" for name in names]:
-            _check_ours(path)
+            if path.exists() and not (path / "_SUCCESS").exists():
+                raise OptionError(f"'{path}' already exists and is not a table that Spark wrote; name another folder")
         self.folder = folder if folder is not None or on_cluster() else scratch(self, "cdcwb-tables-")
 
     def keep(self, name: str, rows: Rows) -> Rows:
         """The same rows, stored."""
         return rows if self.folder is None else rows.stored(self.folder / f"{name}.parquet")
-
-
-def _check_ours(path: Path) -> None:
-    if path.exists() and not (path / "_SUCCESS").exists():
-        raise OptionError(f"'{path}' already exists and is not a table that Spark wrote; name another folder")

@@ -28,7 +28,7 @@ from cdcwb.analysis.keys import (
     orders,
     tenures,
 )
-from cdcwb.dataset import Rows, differ, numbered, total
+from cdcwb.dataset import Rows, differ, total
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
 from cdcwb.formats.options import nearest
@@ -39,9 +39,7 @@ from cdcwb.words import count
 ORDER: Final = ("position", "file_index", "offset")
 """The columns that order the changes of a row as in the log; null first."""
 
-CHANGED: Final = pa.struct(
-    [("column", pa.string()), ("old", pa.string()), ("new", pa.string()), ("old_known", pa.bool_())]
-)
+CHANGED: Final = pa.struct([*((name, pa.string()) for name in ("column", "old", "new")), ("old_known", pa.bool_())])
 """What a change did to a column; ``old_known`` is false if the old value was not captured."""
 
 _HISTORY: Final = CHANGES.remove_metadata().append(pa.field("differences", pa.list_(CHANGED)))
@@ -101,9 +99,7 @@ def _moves(names: Sequence[str], batch: pa.RecordBatch) -> list[Move]:
     captured = np.logical_and.reduce([has for has, _ in (*before, *after)])
     moved = np.logical_or.reduce([differ(old, new) for (_, old), (_, new) in zip(before, after, strict=True)])
     changes = pa.array(captured & moved)
-    sides = (
-        list(zip(*(values.filter(changes).to_pylist() for _, values in side), strict=True)) for side in (before, after)
-    )
+    sides = (list(zip(*(one.filter(changes).to_pylist() for _, one in side), strict=True)) for side in (before, after))
     return list(map(Move, orders(rows.filter(changes), ORDER), *sides))
 
 
@@ -206,7 +202,7 @@ class RowHistory:
     ) -> RowHistory:
         """The first changes of a row (:func:`history`), at most so many."""
         rows = history(capture, table, key, keys)
-        first = rows.first([(name, "ascending") for name in ORDER], most)
+        first = rows.first(ORDER, most)
         changes = len(first) if len(first) < most else rows.fold(len, total)
         files = {int(file["file_index"]): str(file["file"]) for file in capture.files}
         return cls(key, changes, [_record(row, files) for row in first.to_pylist()], chosen)
@@ -222,10 +218,8 @@ def busiest_key(changes: Rows) -> Key | None:
         return pa.RecordBatch.from_arrays([keys.texts(keys.pairs.values), rows["key"].cast(MAP)], schema=schema)
 
     schema = pa.schema([("text", pa.string()), ("key", MAP)])
-    counted = changes.map(keyed, schema).by_key(
-        ["text"], [], partial(numbered, keys=["text"], name="number"), schema.append(pa.field("number", pa.int64()))
-    )
-    most = counted.first([("number", "descending"), ("text", "ascending")], 1).to_pylist()
+    numbered = changes.map(keyed, schema).numbered(["text"], "number")
+    most = numbered.first([("number", "descending"), "text"], 1).to_pylist()
     return dict(most[0]["key"]) if most else None
 
 
@@ -315,9 +309,8 @@ def ends_facts(row: RowHistory | None) -> dict[str, Any]:
     """Operation and time of the first and the last change of a row that was not undone, and the number of undone ones;
     null if they are not among the changes that are shown."""
     shown = [] if row is None else row.shown
-    ends = [
-        [change["operation"], change["at"] and change["at"].isoformat()] for change in shown if not change["taken_back"]
-    ]
+    lasting = [change for change in shown if not change["taken_back"]]
+    ends = [[change["operation"], change["at"] and change["at"].isoformat()] for change in lasting]
     complete = row is not None and row.changes == len(shown)
     return {
         "history_first": ends[0] if ends else None,

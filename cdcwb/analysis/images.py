@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.dataset import differ
-from cdcwb.filters import as_flags
+from cdcwb.filters import as_flags, labels
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 
@@ -22,13 +21,6 @@ Bools = npt.NDArray[np.bool_]
 
 IMAGES: Final = ("key", "before", "after")
 MAP: Final = pa.map_(pa.string(), pa.string())
-_TEXT: Final = pa.string()
-
-
-def labels(batch: pa.RecordBatch) -> pa.Array:
-    """``schema.table``, or ``table`` without a schema; null without a table."""
-    name = batch["table_name"]
-    return pc.coalesce(pc.binary_join_element_wise(batch["schema_name"], name, "."), name)
 
 
 def of_table(batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
@@ -56,29 +48,11 @@ def times(batch: pa.RecordBatch) -> pa.Array:
     return pc.coalesce(batch["committed_at"], batch["changed_at"])
 
 
-def group_starts(texts: pa.Array) -> Ints:
-    """The numbers of the rows where a value begins that the row before does not have."""
-    if not len(texts):
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(np.append(True, differ(texts.slice(1), texts.slice(0, len(texts) - 1))))
-
-
 def ranks(texts: pa.Array) -> Ints:
     """The rank of each text among the different ones, from 0."""
     coded = texts.dictionary_encode()
     rank: Ints = np.argsort(np.asarray(pc.sort_indices(coded.dictionary)))[np.asarray(coded.indices)]
     return rank
-
-
-def each_different(columns: Sequence[pa.Array], function: Callable[..., Any], kind: pa.DataType = _TEXT) -> pa.Array:
-    """The results of a function of the values of some columns, which is called once for each different row."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        coded = column.dictionary_encode(null_encoding="encode")
-        codes = codes * max(len(coded.dictionary), 1) + np.asarray(coded.indices)
-    _, firsts, numbers = np.unique(codes, return_index=True, return_inverse=True)
-    rows = zip(*(column.take(pa.array(firsts)).to_pylist() for column in columns), strict=True)
-    return pa.array([function(*row) for row in rows], kind).take(pa.array(numbers))
 
 
 def maps_of(sizes: Ints, names: pa.Array, values: pa.Array, valid: Bools | None = None) -> pa.MapArray:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.continuity import Continuity, continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.positions import positions
-from cdcwb.dataset import Rows
+from cdcwb.dataset import Rows, counted_by
 from cdcwb.model import PROBLEMS, Problem, Severity
 
 _CODE: Final = ["severity", "code"]
@@ -27,15 +27,13 @@ def by_code(capture: Any) -> list[Record]:
     """Problems by code, worst first: ``severity``, ``code``, ``problems``, ``transactions`` (number of affected ones),
     and the first by file and offset: ``sentence``, ``file``, ``offset``."""
     rows = capture.rows("problems", [*_CODE, *_PLACE, "transaction_id"])
-    names = [*_CODE, "transaction_id"]
-    counts = rows.totals({"problems": "sum"}, lambda b: {n: b[n] for n in names} | {"problems": pa.repeat(1, len(b))})
     problems, transactions = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for row in counts.to_pylist():
-        problems[row["severity"], row["code"]] += row["problems"]
+    for row in rows.fold(*counted_by(rows.schema, [*_CODE, "transaction_id"])).to_pylist():
+        problems[row["severity"], row["code"]] += row["rows"]
         transactions[row["severity"], row["code"]] += row["transaction_id"] is not None
     no_file = rows.schema.append(pa.field("no_file", pa.bool_()))
     located = rows.map(lambda batch: batch.append_column("no_file", batch["file"].is_null()), no_file)
-    order = [(name, "ascending") for name in ("no_file", "file", "offset", "sentence")]
+    order = ("no_file", "file", "offset", "sentence")
     codes = []
     for first in located.first(order, 1, _CODE).to_pylist():
         code = first["severity"], first["code"]
@@ -63,7 +61,7 @@ def first_problems(
         lambda batch: batch.append_column("rank", pc.index_in(batch["severity"], _RANKS)),
         rows.schema.append(pa.field("rank", pa.int32())),
     )
-    by = [("rank" if name == "severity" else name, "ascending") for name in order]
+    by = ["rank" if name == "severity" else name for name in order]
     problems: list[Record] = ranked.first(by, limit).drop_columns(["rank"]).to_pylist()
     return problems
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,14 +23,13 @@ from cdcwb.analysis.images import (
     Keys,
     are_committed,
     are_lasting,
-    labels,
     maps_of,
     of_table,
     times,
 )
-from cdcwb.dataset import Rows, answer_of, grouped, joined, numbered
+from cdcwb.dataset import Rows, answer_of, grouped, joined
 from cdcwb.errors import OptionError
-from cdcwb.filters import as_flags
+from cdcwb.filters import as_flags, labels
 from cdcwb.formats.options import nearest
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation
@@ -88,22 +88,15 @@ OF_COUNTS: Final = ("schema_name", "table_name", "operation", "outcome")
 
 _OF_CHANGES: Final = {**dict.fromkeys(("changes", "keyed", "moves"), "sum"), "first": "min", "last": "max"}
 _OF_TABLE: Final = {"name": "min", **_OF_CHANGES}
-_TOTALS: Final[tuple[dict[str, str], ...]] = (
-    _OF_CHANGES,
-    {},
-    {},
-    {},
-    {"rows": "sum", "ordinal": "min", "repeated": "any"},
-    {"times": "sum"},
-)
+_OF_INSERTED: Final = {"rows": "sum", "ordinal": "min", "repeated": "any"}
+_TOTALS: Final[tuple[dict[str, str], ...]] = (_OF_CHANGES, {}, {}, {}, _OF_INSERTED, {"times": "sum"})
 """What is known of tables: the counts, the keys, the columns and the TRUNCATEs, and of inserted rows without a key the
 columns, and ranges of the values of those that may be unique (:func:`_uniqueness`)."""
 
 
 def _counted(facts: Sequence[Facts]) -> Facts:
-    *of_tables, columns, ranges = (
-        grouped(tables, totals) for totals, tables in zip(_TOTALS, zip(*facts, strict=True), strict=True)
-    )
+    pairs = zip(zip(*facts, strict=True), _TOTALS, strict=True)
+    *of_tables, columns, ranges = (grouped(tables, totals) for tables, totals in pairs)
     repeated = columns.filter(columns["repeated"])
     ranges = ranges.filter(pc.invert(pc.is_in(_names(ranges), _names(repeated))))
     return (*of_tables, columns, ranges)
@@ -185,27 +178,7 @@ def known_with(capture: Any, keys: Keyed, table: str) -> KnownTable:
 
 def read_known(tables: Mapping[str, Mapping[str, Any]], counts: list[dict[str, Any]]) -> Known:
     """The fields of :class:`Known` as JSON has them."""
-    readers: dict[str, Callable[[Any], Any]] = {
-        "truncates": _tuples,
-        "keys": _tuples,
-        "columns": tuple,
-        "first": _time,
-        "last": _time,
-        "candidates": lambda given: tuple(Candidate(*one) for one in given),
-    }
-    rows = {
-        name: {key: readers[key](value) if key in readers else value for key, value in table.items()}
-        for name, table in tables.items()
-    }
-    return Known({name: KnownTable(**row) for name, row in rows.items()}, counts)
-
-
-def _tuples(given: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-    return tuple(map(tuple, given))
-
-
-def _time(text: str | None) -> dt.datetime | None:
-    return None if text is None else dt.datetime.fromisoformat(text)
+    return msgspec.convert({"tables": tables, "counts": counts}, Known)
 
 
 def named(keys: Keyed | None) -> str:
@@ -363,7 +336,6 @@ def without_key(known: Mapping[str, KnownTable]) -> list[str]:
 
 
 _VALUES: Final = pa.schema([(name, pa.string()) for name in ("table", "column", "value")])
-_NUMBERED: Final = _VALUES.append(pa.field("number", pa.int64()))
 
 
 def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
@@ -386,9 +358,8 @@ def _repeated(capture: Any, names: Sequence[str]) -> set[tuple[str, ...]]:
     candidates = pa.array(names)
     inserted = capture.rows("changes", ("schema_name", "table_name", "operation", "outcome", "after"))
     values = inserted.map(_inserted_values, _VALUES).where(lambda batch: pc.is_in(_names(batch), candidates))
-    by = ["table", "column", "value"]
-    repeated = values.by_key(by, [], partial(numbered, keys=by, name="number"), _NUMBERED)
-    repeated = repeated.where(lambda batch: pc.greater(batch["number"], 1)).select(["table", "column"])
+    repeated = values.numbered(_VALUES.names, "number").where(lambda batch: pc.greater(batch["number"], 1))
+    repeated = repeated.select(["table", "column"])
     return {tuple(row.values()) for row in repeated.totals({}).to_pylist()}
 
 
@@ -402,9 +373,8 @@ def _inserted_values(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The values of inserted rows, one by one."""
     rows = batch.filter(_are_inserted(batch))
     pairs = Pairs(rows["after"])
-    return pa.RecordBatch.from_arrays(
-        [labels(rows).take(pa.array(pairs.rows)), pairs.names, pairs.values], schema=_VALUES
-    )
+    tables = labels(rows).take(pa.array(pairs.rows))
+    return pa.RecordBatch.from_arrays([tables, pairs.names, pairs.values], schema=_VALUES)
 
 
 def _uniqueness(columns: _ColumnCodes, inserted: Bools) -> tuple[pa.Table, pa.Table]:
@@ -426,9 +396,8 @@ def _uniqueness(columns: _ColumnCodes, inserted: Bools) -> tuple[pa.Table, pa.Ta
     unique = rows.filter(pc.is_in(rows["code"], counts["code"].filter(distinct).combine_chunks()))
     length = pc.utf8_lpad(pc.binary_length(unique["value"]).cast(pa.string()), 10, "0")
     ranked = pc.binary_join_element_wise(length, unique["value"], "")
-    bounds = grouped(
-        [pa.table({"code": unique["code"], "least": ranked, "most": ranked})], {"least": "min", "most": "max"}
-    )
+    bounds = pa.table({"code": unique["code"], "least": ranked, "most": ranked})
+    bounds = grouped([bounds], {"least": "min", "most": "max"})
     named = columns.names_of(np.asarray(bounds["code"]))
     times = pa.repeat(1, len(bounds))
     return table, pa.table(named | {"least": bounds["least"], "most": bounds["most"], "times": times})

@@ -117,13 +117,11 @@ def lag(capture: Any, axis: TimeAxis | None) -> Lag:
         if number
     ]
     over_time.sort(key=lambda row: (HOPS.index(row["hop"]), row["at"]))
-    worst = [{**row, "at": time_of(row["at"]), "blame": _blame(row, single)} for row in found.worst.to_pylist()]
+    worst = []
+    for row in found.worst.to_pylist():
+        blame = max((hop for hop in single if row[hop] is not None), key=row.__getitem__, default=None)
+        worst.append({**row, "at": time_of(row["at"]), "blame": blame})
     return Lag(hops, over_time, worst)
-
-
-def _blame(row: dict[str, Any], hops: set[str]) -> str | None:
-    known = {hop: row[hop] for hop in hops if row[hop] is not None}
-    return max(known, key=known.__getitem__, default=None)
 
 
 class _Times(NamedTuple):
@@ -218,7 +216,7 @@ def _rows(events: pa.RecordBatch, lags: dict[str, Ints], at: Ints) -> pa.RecordB
     columns = {name: events[name] for name in ("transaction_id", "position", "file", "file_index", "offset")}
     numbers = {"at": at, **{name: lags.get(name, np.full(len(at), _NONE)) for name in ("total", "capture", "broker")}}
     columns |= {name: pa.array(values, mask=values == _NONE) for name, values in numbers.items()}
-    rows = pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in _WORST_ROWS], schema=_WORST_ROWS)
+    rows = pa.RecordBatch.from_pydict(columns, _WORST_ROWS)
     return rows.filter(rows["total"].is_valid())
 
 

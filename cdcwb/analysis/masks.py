@@ -208,9 +208,8 @@ def _held(headers: Headers, mask: Bools) -> pa.Table:
         columns = names_of(headers.texts["columns"][shapes[0][first]])
         counts = np.zeros((len(_COUNTS), len(columns) + 1), np.int64)
         for begin in range(first, end, _SHAPES):
-            counts += _of_shapes(
-                headers, columns, *(column[begin : min(begin + _SHAPES, end)] for column in shapes[2:])
-            )
+            some = slice(begin, min(begin + _SHAPES, end))
+            counts += _of_shapes(headers, columns, *(column[some] for column in shapes[2:]))
         table = [headers.texts["table"][shapes[1][first]]] * (len(columns) + 1)
         parts.append(pa.table([table, [*columns, None], *counts], _HELD))
     return _merged_held(parts)
@@ -273,9 +272,7 @@ def disagreements(capture: Any, limit: int = 50) -> list[Record]:
 
 _KEYED: Final = ("operation", "schema_name", "table_name", "key", "before", "after")
 _MOVED: Final = ("position", "changed_at", "transaction_id", "file", "file_index", "offset")
-_KEY_CHANGES: Final = pa.schema(
-    [*((name, pa.string()) for name in ("table", "old_key", "new_key")), *map(CHANGES.field, _MOVED)]
-)
+_KEY_CHANGES: Final = pa.schema([*((name, pa.string()) for name in ("table", *KEYS)), *map(CHANGES.field, _MOVED)])
 
 
 def key_changes(capture: Any, limit: int = 50) -> list[Record]:
@@ -290,8 +287,7 @@ def key_changes(capture: Any, limit: int = 50) -> list[Record]:
         columns["changed_at"] = pa.array(headers.at[rows], mask=headers.at[rows] == NO_TIME)
         found = pa.table(columns).cast(_KEY_CHANGES)
     else:
-        by_location = [("file_index", "ascending"), ("offset", "ascending")]
-        found = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES).first(by_location, limit)
+        found = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES).first(_PLACE[:2], limit)
     records: list[Record] = found.drop_columns(["file_index"]).to_pylist()
     return records
 
@@ -401,12 +397,8 @@ def draw(
         last = max((at for at, flag in enumerate(flags) if flag), default=-1)
         bits = [_bit(at, flags[at], offset, names) for at in range(max(offset + len(names), last + 1))]
         named = None if row["changed_columns"] is None else tuple(row["changed_columns"])
-        drawn.append(
-            Drawn(
-                *(row["table"], row["operation"], row["change_mask"], row["changes"]),
-                *(order, offset, tuple(bits), named),
-            )
-        )
+        about = (row["table"], row["operation"], row["change_mask"], row["changes"])
+        drawn.append(Drawn(*about, order, offset, tuple(bits), named))
     return drawn
 
 

@@ -19,11 +19,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.dataset import Batches, Rows, answer_of, differ, grouped, joined, numbered
+from cdcwb.dataset import (
+    Batches,
+    Rows,
+    answer_of,
+    are_first,
+    counted_by,
+    first_of,
+    grouped,
+    joined,
+    together,
+    total,
+    totals_of,
+)
 from cdcwb.filters import as_flags
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.dissector import Pairing
-from cdcwb.index.columns import table_labels
+from cdcwb.formats.dissector import CHANGES, Pairing
+from cdcwb.index.columns import Ints, table_labels
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import EVENTS, Kind
 
@@ -53,24 +65,21 @@ UNIQUE: Final[dict[str, str]] = {
 _OFFSETS: Final = ("qlik-kafka", "debezium", "maxwell")  # a message of these is one record
 _MESSAGES: Final = (*_OFFSETS, "canal", "goldengate-export")  # their streams are partitions of topics
 _CHANGE_TABLES: Final = ("qlik-change-table", "sqlserver-ct")  # each table is a stream
-_ONE_LOG: Final = ("gbase8s", "idm-event-log")
 _LOG_ORDER: Final = pa.array(["mysql", "mariadb", "sqlserver", "db2"])
 """Connectors of Debezium whose changes have positions that rise from transaction to transaction."""
 
-_CHANGES: Final = pa.array(list(map(str, (Kind.CHANGE, Kind.BEFORE, Kind.AFTER))))
-_IN_ORDER: Final = pa.array([*_CHANGES.to_pylist(), str(Kind.BEGIN), str(Kind.COMMIT)])
-_APART: Final = pa.array([Kind.UNDO, Kind.HEARTBEAT], pa.string())
-_WITH_HALVES: Final = pa.array([*_APART.to_pylist(), str(Kind.BEFORE)])
+_IN_ORDER: Final = pa.array([*CHANGES, Kind.BEGIN, Kind.COMMIT], pa.string())
+_APART: Final = (Kind.UNDO, Kind.HEARTBEAT)
 _UNREAD: Final = pa.array([Kind.FILLER, Kind.MALFORMED], pa.string())
 
 _CAPTURE_ORDER: Final = ("file_index", "offset")
 _RECORD: Final = (*_CAPTURE_ORDER, "kind", "operation", "record_type", "transaction_id")
-_READ: Final = ("format", "file", *_RECORD, "position", "schema_name", "table_name")
+_READ: Final = ("file", *_RECORD, "position", "schema_name", "table_name")
 _BODY: Final = ("key", "before", "after", "raw", "headers")
 _SEQUENCE: Final = ("numbering", "stream", "part")
 _NUMBERED: Final = pa.schema(
     [
-        *(pa.field(name, pa.string()) for name in ("numbering", "stream", "part", "scope", "format", "number")),
+        *(pa.field(name, pa.string()) for name in ("numbering", "stream", "part", "scope", "number")),
         *(pa.field(name, pa.bool_()) for name in ("is_ordered", "is_unique")),
         *(EVENTS.field(name).remove_metadata() for name in _RECORD),
     ]
@@ -143,44 +152,43 @@ def _in_sequence(capture: Any) -> Positions:
     else:
         rising = rising.slice(0, 0)
     compared = numbers.by_key(_SEQUENCE, _CAPTURE_ORDER, _compare, _COMPARED)
-    totals, places = compared.fold(_added, _merged) if others else (rising, [])
-    streams: list[Record] = grouped([rising, totals] if others else [rising], _TOTALS).to_pylist()
+    totals, places = rising.slice(0, 0), _COMPARED.empty_table()
+    if others:
+        back = first_of(_COMPARED, _CAPTURE_ORDER, PLACES, where=_is_back)
+        totals, places = compared.fold(*together(totals_of(_COMPARED, _TOTALS, _of_stream), back))
+    streams = [{"format": capture.format, **stream} for stream in grouped([rising, totals], _TOTALS).to_pylist()]
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
-    contradictions, listed = 0, list[Record]()
+    contradictions, listed = 0, _COMPARED.empty_table()
     if any(stream["ordered_steps"] for stream in streams):
-        unseen = compared.by_key([*_SEQUENCE, "number"], _CAPTURE_ORDER, _firsts, _COMPARED)
-        contradictions, listed = unseen.fold(_counted, _summed)
+        unseen = compared.numbered([*_SEQUENCE, "number"], "times", _CAPTURE_ORDER).where(_is_unseen_step)
+        contradictions, listed = unseen.fold(
+            *together((len, total), first_of(unseen.schema, _CAPTURE_ORDER, MOST_PLACES))
+        )
     streams.sort(key=lambda stream: (-stream["steps_back"], stream["stream"]))
-    steps, first = ([_step(row, files) for row in rows] for rows in (places, listed))
-    return Positions(streams, steps, contradictions, first)
+    shown, first = ([_step(row, files) for row in rows.to_pylist()] for rows in (places, listed))
+    return Positions(streams, shown, contradictions, first)
 
 
 def _numbers(capture: Any) -> Rows:
     """The numbers of the records of a capture (:data:`_NUMBERED`)."""
     headers = [] if capture.format in ("gbase8s", "goldengate", "qlik-change-table", "idm-event-log") else ["headers"]
-    rows: Rows = capture.rows("events", (*_READ, *headers)).map(_numbered, _NUMBERED)
+    rows: Rows = capture.rows("events", (*_READ, *headers)).map(partial(_numbered, capture.format), _NUMBERED)
     return rows
 
 
-def _numbered(events: pa.RecordBatch) -> pa.RecordBatch:
-    return joined([of(rows) for rows in _by_format(events) for of in (_of_positions, _of_offsets)], _NUMBERED)
+def _numbered(name: str, events: pa.RecordBatch) -> pa.RecordBatch:
+    return joined([_of_positions(name, events), _of_offsets(name, events)], _NUMBERED)
 
 
-def _by_format(events: pa.RecordBatch) -> list[pa.RecordBatch]:
-    formats = pc.unique(events["format"]).to_pylist()
-    return [events if len(formats) == 1 else events.filter(pc.equal(events["format"], one)) for one in formats]
-
-
-def _of_positions(events: pa.RecordBatch) -> pa.RecordBatch:
+def _of_positions(name: str, events: pa.RecordBatch) -> pa.RecordBatch:
     """The positions of the records of a format. Those of a before image may be of the change that follows, those of an
     UNDO are of what it undoes, and heartbeats have any."""
-    name = events["format"][0].as_py() if events.num_rows else ""
     has_halves = name in FORMATS and get_format(name).pairing is Pairing.POSITION
-    is_apart = pc.is_in(events["kind"], _WITH_HALVES if has_halves else _APART)
+    is_apart = pc.is_in(events["kind"], pa.array([*_APART, *([Kind.BEFORE] if has_halves else [])], pa.string()))
     rows = events.filter(pc.and_not(events["position"].is_valid(), is_apart))
     nothing = pa.nulls(rows.num_rows, pa.string())
     fields = {one: _header(rows, one) for one in ("kafka.partition", *STREAMS.get(name, ()), "__$seqval")}
-    is_change = pc.is_in(rows["kind"], _CHANGES)
+    is_change = pc.is_in(rows["kind"], pa.array(CHANGES))
     is_ordered, is_unique = pa.repeat(name in STREAMS, rows.num_rows), pa.repeat(name in UNIQUE, rows.num_rows)
     part, scope = nothing, pa.repeat("", rows.num_rows)
     if name == "gbase8s":  # positions rise in a transaction, and from begin to begin and from end to end
@@ -199,28 +207,27 @@ def _of_positions(events: pa.RecordBatch) -> pa.RecordBatch:
             is_unique = fields["__$seqval"].is_valid()
     columns = {"numbering": "position", "number": rows["position"], "part": part, "scope": scope}
     columns |= {"is_ordered": pc.and_(is_ordered, pc.is_in(rows["kind"], _IN_ORDER))}
-    return _rows(rows, columns | {"is_unique": pc.and_(is_unique, is_change)})
+    return _rows(name, rows, columns | {"is_unique": pc.and_(is_unique, is_change)})
 
 
-def _of_offsets(events: pa.RecordBatch) -> pa.RecordBatch:
+def _of_offsets(name: str, events: pa.RecordBatch) -> pa.RecordBatch:
     """The offsets of messages."""
     offset = _header(events, "kafka.offset")
-    is_message = pc.and_(pc.is_in(events["format"], pa.array(_OFFSETS)), offset.is_valid())
-    is_message = pc.and_not(is_message, pc.is_in(events["kind"], _UNREAD))
+    is_message = pc.and_not(pc.and_(offset.is_valid(), name in _OFFSETS), pc.is_in(events["kind"], _UNREAD))
     rows = events.filter(is_message)
     number = pc.utf8_lpad(offset.filter(is_message), 20, "0")
-    columns = {"numbering": "offset", "number": number, "scope": _streams(rows), "part": None}
-    return _rows(rows, columns | {"is_ordered": False, "is_unique": True})
+    columns = {"numbering": "offset", "number": number, "scope": _streams(name, rows), "part": None}
+    return _rows(name, rows, columns | {"is_ordered": False, "is_unique": True})
 
 
-def _rows(events: pa.RecordBatch, columns: dict[str, Any]) -> pa.RecordBatch:
+def _rows(name: str, events: pa.RecordBatch, columns: dict[str, Any]) -> pa.RecordBatch:
     """The rows of :data:`_NUMBERED` of some events."""
-    columns = columns | {"stream": _streams(events), **{name: events[name] for name in ("format", *_RECORD)}}
-    arrays = [
-        (one if isinstance(one, pa.Array) else pa.repeat(pa.scalar(one, field.type), events.num_rows)).cast(field.type)
-        for field, one in ((field, columns[field.name]) for field in _NUMBERED)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_NUMBERED)
+    columns = columns | {"stream": _streams(name, events), **{column: events[column] for column in _RECORD}}
+    arrays = {
+        name: one if isinstance(one, pa.Array) else pa.repeat(pa.scalar(one, _NUMBERED.field(name).type), len(events))
+        for name, one in columns.items()
+    }
+    return pa.RecordBatch.from_pydict(arrays, _NUMBERED)
 
 
 def _header(events: pa.RecordBatch, name: str) -> pa.Array:
@@ -229,11 +236,10 @@ def _header(events: pa.RecordBatch, name: str) -> pa.Array:
     return pc.map_lookup(events["headers"], name, "first")
 
 
-def _streams(events: pa.RecordBatch) -> pa.Array:
+def _streams(name: str, events: pa.RecordBatch) -> pa.Array:
     """The name of the stream of each record: the partition of a topic (of a file, where the topic is not known), a
     change table, the file, or nothing for the log."""
-    name = events["format"][0].as_py() if events.num_rows else ""
-    if name in _ONE_LOG:
+    if name in ("gbase8s", "idm-event-log"):
         return pa.repeat("", events.num_rows)
     if name in _CHANGE_TABLES:
         labels = table_labels(events)
@@ -250,9 +256,7 @@ def _compare(batches: Batches) -> Batches:
     highest = ""  # of the sequence that it ended with
     for batch in batches:
         rows = joined([last, batch], _NUMBERED)
-        size = rows.num_rows
-        later, earlier = rows.slice(1), rows.slice(0, size - 1)
-        begins = np.append(True, np.logical_or.reduce([differ(later[name], earlier[name]) for name in _SEQUENCE]))
+        size, begins = rows.num_rows, are_first(rows, _SEQUENCE)
         texts = pa.concat_arrays([rows["number"], pa.array([highest])])
         ranks = np.asarray(pc.rank(texts, "ascending", tiebreaker="dense")).astype(np.int64)
         own, peak = ranks[:-1], ranks[:-1].copy()
@@ -278,7 +282,7 @@ _MOST_SEQUENCES: Final = 100_000  # that are compared record by record, apart fr
 _PLACE_OF_RUN: Final = (*_CAPTURE_ORDER, "last_file_index", "last_offset")
 _RUN: Final = pa.schema(
     [
-        *(pa.field(name, pa.string()) for name in ("sequence", "numbering", "stream", "format", "first", "last")),
+        *(pa.field(name, pa.string()) for name in ("sequence", "numbering", "stream", "first", "last")),
         *(pa.field(name, pa.int64()) for name in (*_PLACE_OF_RUN, "records", "ordered", "unique")),
         pa.field("is_rising", pa.bool_()),
     ]
@@ -298,13 +302,12 @@ def _runs(rows: pa.RecordBatch) -> pa.RecordBatch:
     sequence = _sequences(rows)
     codes = np.asarray(sequence.dictionary_encode().indices)
     order = pa.array(np.lexsort((np.asarray(rows["offset"]), np.asarray(rows["file_index"]), codes)))
-    columns = {name: rows[name] for name in ("numbering", "stream", "format", *_CAPTURE_ORDER)}
+    columns = {name: rows[name] for name in (*_STREAM, *_CAPTURE_ORDER)}
     columns |= {"sequence": sequence, "first": rows["number"], "last": rows["number"]}
     columns |= {f"last_{name}": rows[name] for name in _CAPTURE_ORDER}
     columns |= {"records": rows["number"].is_valid(), "ordered": rows["is_ordered"], "unique": rows["is_unique"]}
     columns["is_rising"] = pa.repeat(True, len(rows))
-    arrays = [columns[field.name].cast(field.type).take(order) for field in _RUN]
-    return _joined_runs(pa.RecordBatch.from_arrays(arrays, schema=_RUN))
+    return _joined_runs(pa.RecordBatch.from_pydict(columns, _RUN).take(order))
 
 
 def _joined_runs(runs: pa.RecordBatch) -> pa.RecordBatch:
@@ -312,7 +315,7 @@ def _joined_runs(runs: pa.RecordBatch) -> pa.RecordBatch:
     if not len(runs):
         return runs
     later, earlier = runs.slice(1), runs.slice(0, len(runs) - 1)
-    begins = np.append(True, differ(later["sequence"], earlier["sequence"]))
+    begins = are_first(runs, ["sequence"])
     index, offset, last_index, last_offset = (np.asarray(runs[name]) for name in _PLACE_OF_RUN)
     is_back = as_flags(pc.less(later["first"], earlier["last"]))
     is_back |= (index[1:] < last_index[:-1]) | ((index[1:] == last_index[:-1]) & (offset[1:] < last_offset[:-1]))
@@ -321,11 +324,9 @@ def _joined_runs(runs: pa.RecordBatch) -> pa.RecordBatch:
     is_rising = as_flags(runs["is_rising"]) & (begins | ~np.append(False, is_back))
     columns: dict[str, Any] = {name: runs[name].take(pa.array(starts)) for name in _RUN.names}
     columns |= {name: runs[name].take(pa.array(ends)) for name in _RUN.names if name.startswith("last")}
-    columns |= {
-        name: pa.array(np.add.reduceat(np.asarray(runs[name]), starts)) for name in ("records", "ordered", "unique")
-    }
-    columns["is_rising"] = pa.array(np.logical_and.reduceat(is_rising, starts))
-    return pa.RecordBatch.from_arrays([columns[name] for name in _RUN.names], schema=_RUN)
+    columns |= {name: np.add.reduceat(np.asarray(runs[name]), starts) for name in ("records", "ordered", "unique")}
+    columns["is_rising"] = np.logical_and.reduceat(is_rising, starts)
+    return pa.RecordBatch.from_pydict(columns, _RUN)
 
 
 def _added_runs(runs: pa.RecordBatch) -> tuple[pa.Table, list[str]]:
@@ -344,54 +345,31 @@ def _merged_runs(parts: Sequence[tuple[pa.Table, list[str]]]) -> tuple[pa.Table,
 
 # --- sequences record by record ---------------------------------------------------------------------------------------
 
-_STREAM: Final = ("numbering", "stream", "format")
+_STREAM: Final = ("numbering", "stream")
 _TOTALS: Final = {
     **dict.fromkeys(("records", "steps_back", "behind", "ordered", "ordered_steps", "unique"), "sum"),
     "first": "min",
     "last": "max",
 }
-_Sums = tuple[pa.Table, list[Record]]
-"""The streams, and the first positions out of order."""
 
 
-def _added(rows: pa.RecordBatch) -> _Sums:
+def _of_stream(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """What each record adds to the totals of its stream."""
     is_back = rows["earlier_number"].is_valid()
     flags = {"records": pc.is_valid(rows["number"]), "steps_back": is_back, "behind": rows["is_behind"]}
     flags |= {"ordered": rows["is_ordered"], "ordered_steps": pc.and_(is_back, rows["is_ordered"])}
-    columns = {name: rows[name] for name in _STREAM} | {"unique": rows["is_unique"]} | flags
-    columns = {name: one.cast(pa.int64()) if pa.types.is_boolean(one.type) else one for name, one in columns.items()}
-    columns |= {"first": rows["number"], "last": rows["number"]}
-    back = rows.filter(pc.and_(is_back, pc.equal(rows["numbering"], "position"))).sort_by(_ascending())
-    return grouped([pa.table(columns)], _TOTALS), back.slice(0, PLACES).to_pylist()
+    numbers = {name: one.cast(pa.int64()) for name, one in (flags | {"unique": rows["is_unique"]}).items()}
+    return {name: rows[name] for name in _STREAM} | numbers | {"first": rows["number"], "last": rows["number"]}
 
 
-def _merged(parts: Sequence[_Sums]) -> _Sums:
-    streams = grouped([tables for tables, _ in parts] or [_added(joined([], _COMPARED))[0]], _TOTALS)
-    return streams, sorted((row for _, rows in parts for row in rows), key=_location)[:PLACES]
+def _is_unseen_step(rows: pa.RecordBatch) -> pa.Array:
+    """Whether each record has a number that has to rise and does not, and is the first with this number."""
+    return pc.and_(pc.and_(rows["is_ordered"], rows["earlier_number"].is_valid()), pc.equal(rows["times"], 1))
 
 
-def _ascending() -> list[tuple[str, str]]:
-    return [(name, "ascending") for name in _CAPTURE_ORDER]
-
-
-def _location(row: Record) -> Any:
-    return [row[name] for name in _CAPTURE_ORDER]
-
-
-def _firsts(batches: Batches) -> Batches:
-    """The first record of each number of a sequence."""
-    for rows in numbered(batches, [*_SEQUENCE, "number"], "times"):
-        yield rows.filter(pc.equal(rows["times"], 1)).drop_columns(["times"])
-
-
-def _counted(rows: pa.RecordBatch) -> tuple[int, list[Record]]:
-    steps = rows.filter(pc.and_(rows["is_ordered"], rows["earlier_number"].is_valid())).sort_by(_ascending())
-    return steps.num_rows, steps.slice(0, MOST_PLACES).to_pylist()
-
-
-def _summed(parts: Sequence[tuple[int, list[Record]]]) -> tuple[int, list[Record]]:
-    first = sorted((row for _, rows in parts for row in rows), key=_location)
-    return sum(number for number, _ in parts), first[:MOST_PLACES]
+def _is_back(rows: pa.RecordBatch) -> pa.Array:
+    """Whether each record is a position below that of the record before."""
+    return pc.and_(rows["earlier_number"].is_valid(), pc.equal(rows["numbering"], "position"))
 
 
 def _step(row: Record, files: dict[int, str]) -> Record:
@@ -417,9 +395,9 @@ _KEY: Final = ("numbering", "scope", "number")
 _OF_SHARED: Final = pa.schema([*_NUMBERED, ("body", pa.binary())])
 _SHARED: Final = pa.schema(
     [
-        *(_NUMBERED.field(name) for name in ("numbering", "stream", "format", "number", "transaction_id")),
+        *(_NUMBERED.field(name) for name in ("numbering", "stream", "number", "transaction_id")),
         *(pa.field(name, pa.int64()) for name in ("records", "bodies")),
-        pa.field("is_unique", pa.bool_()),
+        *(("is_unique", pa.bool_()), ("what", pa.string())),
         *(
             _NUMBERED.field(name).with_name(f"{which}{name}")
             for which in ("", "earlier_")
@@ -444,7 +422,7 @@ class Repeated:
     ``contradictions`` is the number of those that only one record may have and whose records differ: offsets in a
     partition, and positions of :data:`UNIQUE`. ``listed`` are the first of them, with a ``sentence``.
 
-    ``surplus_of``: ``surplus`` records by ``numbering`` and ``scope``.
+    ``surplus_of``: the number of surplus records (``rows``) by ``numbering`` and ``scope``.
     """
 
     positions: int = 0
@@ -467,29 +445,28 @@ def repeated(capture: Any) -> Repeated:
 
 
 def _repeated(capture: Any) -> Repeated:
-    narrow = _numbers(capture).select(_KEY)
-    times = narrow.by_key(_KEY, (), partial(numbered, keys=_KEY, name="times"), narrow.schema.append(_TIMES))
+    times = _numbers(capture).select(_KEY).numbered(_KEY, "times")
     again = times.where(lambda batch: pc.greater(batch["times"], 1))
-    surplus = again.totals({"surplus": "sum"}, _surplus).to_pylist()
+    surplus = again.fold(*counted_by(again.schema, ["numbering", "scope"])).to_pylist()
     if not surplus:
         return Repeated()
     second = again.where(lambda batch: pc.equal(batch["times"], 2))
-    shared = second.first([(name, "ascending") for name in _KEY], _MOST_SHARED + 1)
+    shared = second.first(_KEY, _MOST_SHARED + 1)
     chosen = _texts(shared) if len(shared) <= _MOST_SHARED else None
-    events = capture.rows("events", (*_READ, *_BODY)).map(partial(_of_shared, chosen=chosen), _OF_SHARED)
+    events = capture.rows("events", (*_READ, *_BODY)).map(partial(_of_shared, capture.format, chosen), _OF_SHARED)
     found = events.by_key(_KEY, _CAPTURE_ORDER, _same_number, _SHARED)
-    numbers, shared_places, wrong = found.fold(_added_shared, _merged_shared)
+    differing_first: list[str | tuple[str, str]] = [("what", "descending"), *_CAPTURE_ORDER]
+    numbers, shared_places, wrong = found.fold(
+        *together(
+            (_numbers_of_shared, lambda parts: sum(parts, np.zeros(4, np.int64))),
+            first_of(_SHARED, differing_first, PLACES, where=lambda rows: pc.equal(rows["numbering"], "position")),
+            first_of(_SHARED, _CAPTURE_ORDER, MOST_PLACES, where=_are_wrong),
+        )
+    )
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
-    places, listed = ([_shared(row, files) for row in rows] for rows in (shared_places, wrong))
-    of_positions, records, duplicates, contradictions = numbers
-    return Repeated(of_positions, records, duplicates, places, contradictions, listed, surplus)
-
-
-_TIMES: Final = pa.field("times", pa.int64())
-
-
-def _surplus(batch: pa.RecordBatch) -> dict[str, Any]:
-    return {name: batch[name] for name in ("numbering", "scope")} | {"surplus": pa.repeat(1, batch.num_rows)}
+    first = [[_shared(row, capture.format, files) for row in rows.to_pylist()] for rows in (shared_places, wrong)]
+    of_positions, records, duplicates, contradictions = numbers.tolist()
+    return Repeated(of_positions, records, duplicates, first[0], contradictions, first[1], surplus)
 
 
 def _texts(rows: pa.RecordBatch | pa.Table) -> Any:
@@ -497,20 +474,15 @@ def _texts(rows: pa.RecordBatch | pa.Table) -> Any:
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 
 
-def _of_shared(events: pa.RecordBatch, chosen: pa.Array | None) -> pa.RecordBatch:
+def _of_shared(name: str, chosen: pa.Array | None, events: pa.RecordBatch) -> pa.RecordBatch:
     """The records with one of the ``chosen`` numbers (None: all), each with a hash of its content: its kind, table,
     key and images, and its header fields but those of Kafka; its bytes if it has neither key nor images."""
-    parts = [joined([], _OF_SHARED)]
-    for rows in _by_format(events):
-        located = rows.append_column("row", pa.array(np.arange(rows.num_rows)))
-        for of_numbering in (_of_positions, _of_offsets):
-            found = of_numbering(located)
-            if chosen is not None:
-                found = found.filter(pc.is_in(_texts(found), chosen))
-            at = pc.index_in(_places(found), _places(rows))
-            bodies = [_body(row) for row in rows.take(at).select([*_CONTENT, *_BODY]).to_pylist()]
-            parts.append(pa.RecordBatch.from_arrays([*found.columns, pa.array(bodies, pa.binary())], schema=_OF_SHARED))
-    return joined(parts, _OF_SHARED)
+    found = _numbered(name, events)
+    if chosen is not None:
+        found = found.filter(pc.is_in(_texts(found), chosen))
+    at = pc.index_in(_places(found), _places(events))
+    bodies = [_body(row) for row in events.take(at).select([*_CONTENT, *_BODY]).to_pylist()]
+    return pa.RecordBatch.from_arrays([*found.columns, pa.array(bodies, pa.binary())], schema=_OF_SHARED)
 
 
 _CONTENT: Final = ("kind", "operation", "record_type", "schema_name", "table_name")
@@ -537,49 +509,32 @@ def _same_number(batches: Batches) -> Batches:
             again = next((one for one in reversed(of_number) if one["body"] != first["body"]), of_number[-1])
             row = {**again, **{f"earlier_{name}": value for name, value in first.items()}}
             row |= {"records": len(of_number), "bodies": len({one["body"] for one in of_number})}
+            row["what"] = "duplicate" if row["bodies"] == 1 else "same position"
             row["transaction_id"] = first["transaction_id"] or again["transaction_id"]
             yield pa.RecordBatch.from_pylist([row], _SHARED)
 
 
-_Shared = tuple[tuple[int, int, int, int], list[Record], list[Record]]
-"""The number of positions, surplus records, duplicates and contradictions, and the first of positions and
-contradictions."""
+def _are_wrong(rows: pa.RecordBatch) -> pa.Array:
+    """Whether each number is one that only one record may have."""
+    return pc.and_(rows["is_unique"], pc.greater(rows["bodies"], 1))
 
 
-def _added_shared(rows: pa.RecordBatch) -> _Shared:
-    found = rows.to_pylist()
-    shared = [row for row in found if row["numbering"] == "position"]
-    wrong = [row for row in found if row["is_unique"] and row["bodies"] > 1]
-    numbers = (
-        len(shared),
-        sum(row["records"] - 1 for row in shared),
-        sum(row["records"] - row["bodies"] for row in shared),
-        len(wrong),
-    )
-    return _first_shared(numbers, shared, wrong)
+def _numbers_of_shared(rows: pa.RecordBatch) -> Ints:
+    """The numbers of positions, of their surplus records and duplicates, and of contradictions."""
+    positions = rows.filter(pc.equal(rows["numbering"], "position"))
+    records, bodies = np.asarray(positions["records"]), np.asarray(positions["bodies"])
+    wrong = np.count_nonzero(as_flags(_are_wrong(rows)))
+    return np.array([len(records), (records - 1).sum(), (records - bodies).sum(), wrong])
 
 
-def _merged_shared(parts: Sequence[_Shared]) -> _Shared:
-    of_positions, surplus, duplicates, contradictions = (sum(part[0][at] for part in parts) for at in range(4))
-    shared, wrong = [row for part in parts for row in part[1]], [row for part in parts for row in part[2]]
-    return _first_shared((of_positions, surplus, duplicates, contradictions), shared, wrong)
-
-
-def _first_shared(numbers: tuple[int, int, int, int], shared: list[Record], wrong: list[Record]) -> _Shared:
-    shared = sorted(shared, key=lambda row: [row["bodies"] == 1, *_location(row)])
-    return numbers, shared[:PLACES], sorted(wrong, key=_location)[:MOST_PLACES]
-
-
-def _shared(row: Record, files: dict[int, str]) -> Record:
+def _shared(row: Record, format: str, files: dict[int, str]) -> Record:
     row = row | {f"{which}file": files.get(row[f"{which}file_index"], "") for which in ("", "earlier_")}
-    row["what"] = "duplicate" if row["bodies"] == 1 else "same position"
     records = [
         f"the {row[f'{which}operation'] or row[f'{which}record_type']} at {row[f'{which}offset']} of "
         f"{_name(row[f'{which}file'])}"
         for which in ("", "earlier_")
     ]
-    what = UNIQUE.get(row["format"], "position")
-    number = f"{what} {row['number']}"
+    number = f"{UNIQUE.get(format, 'position')} {row['number']}"
     if row["numbering"] == "offset":
         number = f"offset {row['number'].lstrip('0') or '0'} of {_name(row['stream'])}"
     names = ("numbering", "number", "records", "what", "file", "offset", "kind", "earlier_file", "earlier_offset")
@@ -595,21 +550,18 @@ def missing_numbers(capture: Any) -> list[Record]:
 
     A compacted topic and the sequence of a database omit numbers although nothing is missing.
     """
-    numbered_streams = [
-        stream
-        for stream in positions(capture).streams
-        if stream["numbering"] == "offset" or stream["format"] == "idm-event-log"
-    ]
+    is_log = capture.format == "idm-event-log"
+    numbered_streams = [one for one in positions(capture).streams if is_log or one["numbering"] == "offset"]
     if not numbered_streams:
         return []
-    surplus = {(row["numbering"], row["scope"]): row["surplus"] for row in repeated(capture).surplus_of}
+    surplus = {(row["numbering"], row["scope"]): row["rows"] for row in repeated(capture).surplus_of}
     streams = []
     for stream in numbered_streams:
         ends = [re.search(r"[0-9]{1,18}$", stream[name]) for name in ("first", "last")]
         if all(ends):
             first, last = (int(end[0]) for end in ends if end)
             there = stream["records"] - surplus.get((stream["numbering"], stream["stream"]), 0)
-            numbering = "record_id" if stream["format"] == "idm-event-log" else stream["numbering"]
-            row = {"stream": stream["stream"], "numbering": numbering, "first": first, "last": last, "there": there}
+            row = {"stream": stream["stream"], "numbering": "record_id" if is_log else stream["numbering"]}
+            row |= {"first": first, "last": last, "there": there}
             streams.append(row | {"missing": last - first + 1 - there})
     return sorted(streams, key=lambda row: (-row["missing"], row["stream"]))

@@ -26,9 +26,6 @@ from cdcwb.analysis.history import CHANGED, value_text
 from cdcwb.analysis.images import (
     MAP,
     are_committed,
-    each_different,
-    group_starts,
-    labels,
     maps_of,
     ranks,
     row_texts,
@@ -49,9 +46,9 @@ from cdcwb.analysis.value_comparison import (
     reasons,
     same,
 )
-from cdcwb.dataset import Batches, Rows, complete_keys, differ
+from cdcwb.dataset import Batches, Rows, are_first, complete_keys, differ, each_different
 from cdcwb.errors import OptionError
-from cdcwb.filters import as_flags
+from cdcwb.filters import as_flags, labels
 from cdcwb.formats.options import nearest
 from cdcwb.index.columns import NO_TIME, Ints
 from cdcwb.index.images import Pairs
@@ -85,11 +82,8 @@ def check_names(rules: Rules, source: Tables, target: Tables) -> list[str]:
     wrong = []
     for rule, side, what, names, known in checked:
         more = f" There are: {', '.join(known)}." if len(known) <= 30 else ""
-        wrong += [
-            f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known)}{more}"
-            for name in names
-            if name not in known
-        ]
+        unknown = (name for name in names if name not in known)
+        wrong += [f"rules, {rule}: the {side} has no {what} {name!r}.{nearest(name, known)}{more}" for name in unknown]
     mapped = {rules.table(name) for name in source}
     if source and target and not mapped & set(target) and not wrong:
         both = f"the source has {', '.join(source)}, the target {', '.join(target)}"
@@ -103,9 +97,8 @@ def mismatch_notes(rules: Rules, source: Tables, target: Tables) -> list[str]:
     for name, known in source.items():
         other = target.get(rules.table(name))
         if other is None:
-            notes.append(
-                f"The target has no change of {name}; its changes with a key in the source: {count(known.keyed)}."
-            )
+            keyed = count(known.keyed)
+            notes.append(f"The target has no change of {name}; its changes with a key in the source: {keyed}.")
             continue
         if not known.keyed and not other.keyed:
             notes.append(
@@ -124,9 +117,8 @@ def mismatch_notes(rules: Rules, source: Tables, target: Tables) -> list[str]:
     mapped_tables = {rules.table(name) for name in source}
     for name, known in target.items():
         if name not in mapped_tables:
-            notes.append(
-                f"The source has no change of {name}; its changes with a key in the target: {count(known.keyed)}."
-            )
+            keyed = count(known.keyed)
+            notes.append(f"The source has no change of {name}; its changes with a key in the target: {keyed}.")
     return notes
 
 
@@ -323,8 +315,7 @@ class Reconciled:
     def differences(self, limit: int = 200) -> list[dict[str, Any]]:
         """Changes that are not the same or late, in the order of the source's log; extra changes last."""
         unlike = self.pairs.where(lambda batch: pc.or_(pc.not_equal(batch["what"], "same"), batch["late"]))
-        order = [(name, "ascending") for name in (*_POSITIONS.names, "table", "key")]
-        rows = unlike.map(_with_positions, _ORDERED).first(order, limit)
+        rows = unlike.map(_with_positions, _ORDERED).first([*_POSITIONS.names, "table", "key"], limit)
         records: list[dict[str, Any]] = rows.select(DIFFERENCES.names).to_pylist()
         return records
 
@@ -463,14 +454,8 @@ def reconcile(
         if table.changes > table.keyed
     ]
     notes += mismatch_notes(rules, *sides)
-    return Reconciled(
-        pairs=pairs,
-        without_key=without,
-        notes=notes,
-        first=min(span, default=None),
-        last=max(span, default=None),
-        inferred=inferred,
-    )
+    first, last = min(span, default=None), max(span, default=None)
+    return Reconciled(pairs=pairs, without_key=without, notes=notes, first=first, last=last, inferred=inferred)
 
 
 def _counted(batch: pa.RecordBatch) -> pa.Array:
@@ -518,8 +503,7 @@ def _narrow(side: int, rules: Rules, back: Mapping[str, str], batch: pa.RecordBa
         "changed": changed,
         "was": _old_values(changed, rows["before"]),
     }
-    arrays = [columns[field_of.name].cast(field_of.type) for field_of in _ROWS]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ROWS)
+    return pa.RecordBatch.from_pydict(columns, _ROWS)
 
 
 def _common_name(side: int, rules: Rules, table: str, column: str) -> str:
@@ -571,19 +555,17 @@ class _Matching:
     def _same(self, rows: pa.RecordBatch) -> tuple[Ints, Ints]:
         """The numbers of the rows of the source and of the target, pair by pair, of the keys whose changes are all the
         same."""
-        starts = np.union1d(*(group_starts(rows[name]) for name in _KEY))
-        of_key = np.searchsorted(starts, np.arange(len(rows)), side="right") - 1
+        of_key = np.cumsum(are_first(rows, _KEY)) - 1
         side = np.asarray(rows["side"])
-        counts = [np.bincount(of_key[side == number], minlength=len(starts)) for number in (0, 1)]
+        counts = [np.bincount(of_key[side == number], minlength=of_key.max(initial=-1) + 1) for number in (0, 1)]
         is_same = counts[0] == counts[1]
         sources = np.flatnonzero((side == 0) & is_same[of_key])
         targets = sources + counts[0][of_key[sources]]
         operations = (rows["operation"].take(pa.array(numbers)) for numbers in (sources, targets))
         is_same[of_key[sources[differ(*operations)]]] = False
         sources, targets = (numbers[is_same[of_key[sources]]] for numbers in (sources, targets))
-        is_same[of_key[sources[self._unequal(rows.take(pa.array(sources)), rows["image"].take(pa.array(targets)))]]] = (
-            False
-        )
+        unequal = self._unequal(rows.take(pa.array(sources)), rows["image"].take(pa.array(targets)))
+        is_same[of_key[sources[unequal]]] = False
         is_left = is_same[of_key[sources]]
         return sources[is_left], targets[is_left]
 

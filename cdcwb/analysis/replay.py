@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.history import SHOWN_COLUMNS, value_text
-from cdcwb.analysis.images import MAP, Bools, Ints, Keys, are_committed, group_starts, maps_of, of_table, ranks, times
+from cdcwb.analysis.images import MAP, Bools, Ints, Keys, are_committed, maps_of, of_table, ranks, times
 from cdcwb.analysis.keys import (
     FACTS,
     LAST,
@@ -40,7 +40,7 @@ from cdcwb.analysis.keys import (
     orders,
     tenures,
 )
-from cdcwb.dataset import Batches, Rows, answer_of, differ, joined
+from cdcwb.dataset import Batches, Rows, answer_of, are_first, joined, run_starts
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags
 from cdcwb.index.images import Pairs
@@ -113,10 +113,7 @@ def rows_at(
 
 def _versions(capture: Any, known: KnownTable) -> list[dict[str, Any]]:
     versions = capture.rows("table_versions", ("table_version", "schema_name", "table_name", "columns"))
-    rows: list[dict[str, Any]] = (
-        versions.map(lambda batch: of_table(batch, known.table), versions.schema).table().to_pylist()
-    )
-    return rows
+    return list(versions.map(lambda batch: of_table(batch, known.table), versions.schema).table().to_pylist())
 
 
 def growth(
@@ -211,16 +208,14 @@ class _Effects:
         columns = {name: rows[name] for name in rows.schema.names} | {
             "row_key": self._last_keys(rows, keys.texts(values)),
             "started": pc.is_in(rows["operation"], pa.array(_STARTS)),
-            "gone": pa.array(gone),
-            "epoch": pa.array(sum(truncates, np.zeros(len(gone), np.int64))),
-            "bin": pa.array(self.numbers_of(times(rows).cast(pa.int64()))),
+            "gone": gone,
+            "epoch": sum(truncates, np.zeros(len(gone), np.int64)),
+            "bin": self.numbers_of(times(rows).cast(pa.int64())),
             "key": maps_of(keys.pairs.sizes, keys.pairs.names, values),
             "row": _images(rows, is_update, ~gone),
             "changes": pa.repeat(1, rows.num_rows),
         }
-        effects = pa.RecordBatch.from_arrays(
-            [columns[field.name].cast(field.type) for field in _EFFECTS], schema=_EFFECTS
-        )
+        effects = pa.RecordBatch.from_pydict(columns, _EFFECTS)
         return effects.filter(effects["row_key"].is_valid())
 
     def _last_keys(self, rows: pa.RecordBatch, keys: pa.Array) -> pa.Array:
@@ -286,7 +281,7 @@ def _follow(rows: pa.RecordBatch, order: Order) -> Bools:
 
 def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The effects of each row since it was inserted or deleted, as one: the last value of each column."""
-    starts = group_starts(batch["row_key"])
+    starts = run_starts(batch, ["row_key"])
     if not len(starts):
         return batch
     numbers = np.arange(batch.num_rows)
@@ -296,7 +291,7 @@ def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     rows, group = batch.filter(pa.array(alive)), group[alive]
     if not len(group):
         return rows
-    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    starts = run_starts(rows, ["row_key"])
     ends = np.append(starts[1:], len(group)) - 1
     pairs = Pairs(rows["row"])
     rank = ranks(pairs.names)
@@ -306,9 +301,9 @@ def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     sizes = np.bincount(group[pairs.rows[chosen]], minlength=group[-1] + 1)[group[ends]]
     last = {name: rows[name].take(pa.array(ends)) for name in rows.schema.names}
     last["row"] = maps_of(sizes, pairs.names.take(pa.array(chosen)), pairs.take(chosen))
-    last["started"] = pa.array(np.logical_or.reduceat(as_flags(rows["started"]), starts))
-    last["changes"] = pa.array(np.add.reduceat(np.asarray(rows["changes"]), starts))
-    return pa.RecordBatch.from_arrays(list(last.values()), schema=rows.schema)
+    last["started"] = np.logical_or.reduceat(as_flags(rows["started"]), starts)
+    last["changes"] = np.add.reduceat(np.asarray(rows["changes"]), starts)
+    return pa.RecordBatch.from_pydict(last, rows.schema)
 
 
 def _as_rows(columns: Mapping[str | None, set[str]], batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -318,8 +313,8 @@ def _as_rows(columns: Mapping[str | None, set[str]], batch: pa.RecordBatch) -> p
         version = batch["table_version"][number].as_py()
         names = {name for name, _ in batch["row"][number].as_py()}
         is_partial[number] = version not in columns or not columns[version] <= names
-    arrays = {name: batch[name] for name in batch.schema.names} | {"partial": pa.array(is_partial)}
-    return pa.RecordBatch.from_arrays([arrays[name] for name in STATE.names], schema=STATE)
+    columns = {name: batch[name] for name in batch.schema.names} | {"partial": is_partial}
+    return pa.RecordBatch.from_pydict(columns, STATE)
 
 
 def _steps(batches: Batches) -> Batches:
@@ -328,8 +323,7 @@ def _steps(batches: Batches) -> Batches:
     for batch in batches:
         rows = joined([last, batch], _NARROW)
         alive = 1 - as_flags(rows["gone"]).astype(np.int64)
-        others = [differ(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("row_key", "epoch")]
-        before = np.append(0, np.where(others[0] | others[1], 0, alive[:-1]))
+        before = np.where(are_first(rows, ["row_key", "epoch"]), 0, np.append(0, alive[:-1]))
         steps = pa.RecordBatch.from_arrays([rows["epoch"], rows["bin"], pa.array(alive - before)], schema=_STEPS)
         new = steps.slice(last.num_rows)
         yield new.filter(pc.not_equal(new["step"], 0))

@@ -15,14 +15,14 @@ from cdcwb.analysis.row_versions import (
     INSERT,
     OPERATIONS,
     REFRESH,
+    ROW,
     UPDATE,
     VALUE_BITS,
     VERSIONS,
     last_positions,
     log_order,
-    row_starts,
 )
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.dataset import Batches, Rows, joined, run_starts
 from cdcwb.filters import as_flags
 from cdcwb.model import CHANGES
 from cdcwb.words import Described
@@ -39,12 +39,7 @@ class Break(Described):
     LATE = "late", "changes of the row arrive in another order than that of their commits"
 
 
-RECORD: Final = (
-    ("operation", pa.string()),
-    ("position", pa.string()),
-    ("file_index", pa.int32()),
-    ("offset", pa.int64()),
-)
+RECORD: Final = tuple((name, CHANGES.field(name).type) for name in ("operation", "position", "file_index", "offset"))
 """The columns of the record of a break; those of the earlier record begin with ``earlier_``."""
 
 FOUND: Final = pa.schema(
@@ -64,7 +59,7 @@ _REMEMBERED: Final = 4096  # changes and versions of a row that are recognised w
 
 def breaks_of(versions: Rows) -> Rows:
     """The breaks of rows, and the counts of tables (:data:`FOUND`), from :data:`VERSIONS`."""
-    return versions.by_key(["table", "row_key"], ["file_index", "offset", "part"], _find_breaks, FOUND)
+    return versions.by_key(ROW, ["file_index", "offset", "part"], _find_breaks, FOUND)
 
 
 class _Change(NamedTuple):
@@ -117,9 +112,8 @@ class _RowState:
             self.exists, self.values = False, {}
         self.epoch = change.epoch
         image = change.after if change.operation in (INSERT, REFRESH) else change.before
-        differing = [
-            pair >> 32 for pair in image or () if self.values.get(pair >> 32, pair & VALUE_BITS) != pair & VALUE_BITS
-        ]
+        pairs = [(pair >> 32, pair & VALUE_BITS) for pair in image or ()]
+        differing = [column for column, value in pairs if self.values.get(column, value) != value]
         signature = (change.operation, *change.sums, change.origin)
         first = self._seen.get((signature, change.rank)) if change.has_position else None
         kind = None if first is not None else self._kind(change, image, differing)
@@ -179,7 +173,7 @@ def _find_breaks(batches: Batches) -> Batches:
     states: _States = {}  # of the row that the last batch ended with, if it had many changes
     for batch in batches:
         rows = joined([rest, batch], VERSIONS)
-        last = int(row_starts(rows)[-1])
+        last = int(run_starts(rows, ROW)[-1])
         end = rows.num_rows if rows.num_rows - last > _WINDOW else last
         states = yield from _of_rows(rows.slice(0, end), states, end != last)
         rest = rows.slice(end)
@@ -188,7 +182,7 @@ def _find_breaks(batches: Batches) -> Batches:
 
 def _of_rows(rows: pa.RecordBatch, states: _States, is_continued: bool) -> Any:
     """The breaks of rows and the counts; returns the states of the last row if it ``is_continued``."""
-    starts = row_starts(rows)
+    starts = run_starts(rows, ROW)
     if not len(starts):
         return states
     sizes = np.diff(np.append(starts, rows.num_rows))
@@ -208,7 +202,7 @@ def _of_rows(rows: pa.RecordBatch, states: _States, is_continued: bool) -> Any:
 
 def _changes(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], list[_Change]]]:
     """The changes of each row, with its table and key."""
-    starts = row_starts(rows)
+    starts = run_starts(rows, ROW)
     if not len(starts):
         return
     rank, has_position = log_order(rows, starts)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import Bools, Ints, Keys, are_lasting, labels, ranks, times
+from cdcwb.analysis.images import Bools, Ints, Keys, are_lasting, ranks, times
 from cdcwb.analysis.keys import (
     FACTS,
     PLACE,
@@ -23,8 +23,8 @@ from cdcwb.analysis.keys import (
     places,
     without_key,
 )
-from cdcwb.dataset import Rows, answer_of, differ, joined, text_hashes
-from cdcwb.filters import as_flags
+from cdcwb.dataset import Rows, answer_of, joined, text_hashes
+from cdcwb.filters import as_flags, labels
 from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation
 
@@ -41,6 +41,9 @@ VERSIONS: Final = pa.schema(
 before it. ``origin`` is the hash of its transaction, else of its time or its position. An update that changes the key
 is the end of one row (``part`` 0) and the begin of another (1). Without a ``row_key``, ``origin`` is the number of
 changes of the table that were read together and have no key; the rest is null."""
+
+ROW: Final = ("table", "row_key")
+"""The columns that name a row."""
 
 OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.REFRESH)
 INSERT, UPDATE, DELETE, REFRESH = range(4)
@@ -114,15 +117,15 @@ class _Versions:
             "row_key": keys.texts(keys.former),
             "operation": pc.index_in(rows["operation"], OPERATION_NAMES),
             "part": pa.repeat(0, rows.num_rows),
-            "epoch": pa.array(self._epochs(rows, table)),
+            "epoch": self._epochs(rows, table),
             "commit": pc.coalesce(rows["commit_position"], rows["position"]),
             **{name: rows[name] for name in ("position", "file_index", "offset")},
             "at": time,
-            "origin": pa.array(text_hashes(origin).view(np.int64)),
+            "origin": text_hashes(origin).view(np.int64),
             "before": self._hashed(rows["before"], before, layouts),
             "after": self._hashed(rows["after"], after, layouts),
         }
-        keyed = pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in VERSIONS], schema=VERSIONS)
+        keyed = pa.RecordBatch.from_pydict(columns, VERSIONS)
         if keys.moved.any():
             keyed = joined(_ends_and_begins(keyed, keys), VERSIONS)
         counted = {"table": without.field("values"), "origin": without.field("counts")}
@@ -165,24 +168,16 @@ def _ends_and_begins(rows: pa.RecordBatch, keys: Keys) -> list[pa.RecordBatch]:
     key, and one that inserts that with the new key."""
     moved = pa.array(keys.moved)
     ends = rows.filter(moved)
-    own = {"after": pa.nulls(len(ends), rows["after"].type), "operation": pa.repeat(DELETE, len(ends))}
+    nothing = pa.nulls(len(ends), rows["after"].type)
+    own = {"after": nothing, "operation": pa.repeat(DELETE, len(ends))}
     begins = {
-        "before": pa.nulls(len(ends), rows["before"].type),
+        "before": nothing,
         "operation": pa.repeat(INSERT, len(ends)),
         "row_key": keys.texts(keys.latter).filter(moved),
         "part": pa.repeat(1, len(ends)),
     }
-    changed = [{name: ends[name] for name in VERSIONS.names} | values for values in (own, begins)]
-    arrays = [[values[one.name].cast(one.type) for one in VERSIONS] for values in changed]
-    return [rows.filter(pc.invert(moved)), *(pa.RecordBatch.from_arrays(one, schema=VERSIONS) for one in arrays)]
-
-
-def row_starts(rows: pa.RecordBatch) -> Ints:
-    """The numbers of the changes with which rows begin."""
-    if not rows.num_rows:
-        return np.zeros(0, np.int64)
-    table, key = (differ(rows[name].slice(1), rows[name].slice(0, rows.num_rows - 1)) for name in ("table", "row_key"))
-    return np.flatnonzero(np.append(True, table | key))
+    changed = ({name: ends[name] for name in VERSIONS.names} | values for values in (own, begins))
+    return [rows.filter(pc.invert(moved)), *(pa.RecordBatch.from_pydict(one, VERSIONS) for one in changed)]
 
 
 def log_order(rows: pa.RecordBatch, starts: Ints) -> tuple[Ints, Bools]:

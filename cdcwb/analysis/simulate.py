@@ -7,7 +7,6 @@ images are those of :mod:`cdcwb.analysis.row_versions`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -20,8 +19,8 @@ import pyarrow.compute as pc
 from cdcwb.analysis.continuity import key_of
 from cdcwb.analysis.images import MAP
 from cdcwb.analysis.row_breaks import RECORD
-from cdcwb.analysis.row_versions import DELETE, OPERATION_NAMES, UPDATE, VERSIONS, log_order, row_starts, row_versions
-from cdcwb.dataset import Batches, Rows, joined
+from cdcwb.analysis.row_versions import DELETE, OPERATION_NAMES, ROW, UPDATE, log_order, row_versions
+from cdcwb.dataset import Batches, Rows, complete_keys, counted_by, first_of, run_starts, together
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
 from cdcwb.model import CHANGES
@@ -65,115 +64,72 @@ class _Applied(NamedTuple):
     operation: int
 
 
-def _by_arrival(changes: list[_Applied]) -> list[_Applied]:
-    """Each message as it comes: upsert mode of Confluent's JDBC sink
-    (https://docs.confluent.io/kafka-connectors/jdbc/current/sink-connector/overview.html)."""
-    return changes
-
-
-def _by_source_time(changes: list[_Applied]) -> list[_Applied]:
-    """The latest time of the source wins; of equal times the first that came stays: merges by ts_ms
-    (https://github.com/GoogleCloudPlatform/DataflowTemplates/issues/127,
-    https://github.com/memiiso/debezium-server-iceberg/issues/545)."""
-    return sorted(changes, key=lambda change: (change.at, -change.arrival))
-
-
-def _by_commit(changes: list[_Applied]) -> list[_Applied]:
-    """Position of the commit, then of the change (https://github.com/debezium/debezium/pull/746)."""
-    return sorted(changes, key=lambda change: change.rank)
-
-
-def _deletes_first(changes: list[_Applied]) -> list[_Applied]:
-    """All deletes of a batch, then its upserts (https://github.com/risingwavelabs/risingwave/pull/12250); a batch is a
-    minute of changes."""
-    return sorted(changes, key=lambda change: (change.at // _BATCH_US, change.operation != DELETE))
-
-
-def _without_deletes(changes: list[_Applied]) -> list[_Applied]:
-    """Events without their envelope, whose deletes are dropped, which is the default
-    (https://docs.confluent.io/cloud/current/connectors/transforms/extractnewrecordstate.html)."""
-    return [change for change in changes if change.operation != DELETE]
-
-
-def _by_text(changes: list[_Applied]) -> list[_Applied]:
-    """Positions compared as text, so that 10 precedes 9 (https://github.com/zendesk/maxwell/issues/2251,
-    https://github.com/apache/flink-cdc/pull/4358)."""
-    return sorted(changes, key=lambda change: change.text)
-
-
-_RULES: Final[dict[ApplyRule, Callable[[list[_Applied]], list[_Applied]]]] = {
-    ApplyRule.ARRIVAL: _by_arrival,
-    ApplyRule.SOURCE_TIME: _by_source_time,
-    ApplyRule.COMMIT: _by_commit,
-    ApplyRule.DELETES_FIRST: _deletes_first,
-    ApplyRule.NO_DELETES: _without_deletes,
-    ApplyRule.TEXT_POSITION: _by_text,
+_ORDERS: Final[dict[ApplyRule, Callable[[_Applied], Any]]] = {
+    # Each message as it comes: upsert mode of Confluent's JDBC sink
+    # (https://docs.confluent.io/kafka-connectors/jdbc/current/sink-connector/overview.html).
+    ApplyRule.ARRIVAL: lambda change: change.arrival,
+    # The latest time of the source wins; of equal times the first that came stays: merges by ts_ms
+    # (https://github.com/GoogleCloudPlatform/DataflowTemplates/issues/127,
+    # https://github.com/memiiso/debezium-server-iceberg/issues/545).
+    ApplyRule.SOURCE_TIME: lambda change: (change.at, -change.arrival),
+    # Position of the commit, then of the change (https://github.com/debezium/debezium/pull/746).
+    ApplyRule.COMMIT: lambda change: change.rank,
+    # All deletes of a batch, then its upserts (https://github.com/risingwavelabs/risingwave/pull/12250); a batch is a
+    # minute of changes.
+    ApplyRule.DELETES_FIRST: lambda change: (change.at // _BATCH_US, change.operation != DELETE),
+    # Events without their envelope, whose deletes are dropped, which is the default
+    # (https://docs.confluent.io/cloud/current/connectors/transforms/extractnewrecordstate.html).
+    ApplyRule.NO_DELETES: lambda change: change.arrival,
+    # Positions compared as text, so that 10 precedes 9 (https://github.com/zendesk/maxwell/issues/2251,
+    # https://github.com/apache/flink-cdc/pull/4358).
+    ApplyRule.TEXT_POSITION: lambda change: change.text,
 }
+"""What orders the changes that a target applies by each rule; of equal ones the first that came is first."""
+
+
+def _in_order(rule: ApplyRule, changes: list[_Applied]) -> list[_Applied]:
+    """The changes that a target applies by a rule, in its order."""
+    applied = [one for one in changes if rule != ApplyRule.NO_DELETES or one.operation != DELETE]
+    return sorted(applied, key=_ORDERS[rule])
 
 
 def simulate(capture: Any, rule: str) -> Rows:
     """The rows (:data:`WRONG`) that a target ends with wrongly under a rule, in any order. Raises OptionError for a
     rule that does not exist."""
-    if rule not in [*ApplyRule]:
-        raise OptionError(
-            f"rule: there is no rule {rule!r}.{nearest(rule, [*ApplyRule])} There are: {', '.join(ApplyRule)}."
-        )
+    rules = [*ApplyRule]
+    if rule not in rules:
+        raise OptionError(f"rule: there is no rule {rule!r}.{nearest(rule, rules)} There are: {', '.join(rules)}.")
     return _simulate(capture, [ApplyRule(rule)]).drop("rule")
 
 
 def simulated(capture: Any, most: int = 20) -> list[dict[str, Any]]:
     """For each rule the number of wrong rows (``rows``), by what is ``wrong``, and the first of them (``listed``)."""
-    numbers, first = _simulate(capture, [*ApplyRule]).fold(partial(_counted, most), partial(_added, most))
+    order = ("table", "right_file_index", "right_offset")
+    counts, first = _simulate(capture, [*ApplyRule]).fold(
+        *together(counted_by(_WRONG, ["rule", "wrong"]), first_of(_WRONG, order, most, ["rule"]))
+    )
+    numbers = {(row["rule"], row["wrong"]): row["rows"] for row in counts.to_pylist()}
     found = []
     for rule in map(str, ApplyRule):
-        wrong = {kind: numbers[rule, kind] for kind in KINDS if numbers[rule, kind]}
-        found.append({"rule": rule, "rows": sum(wrong.values()), "wrong": wrong, "listed": first.get(rule, [])})
+        wrong = {kind: numbers[rule, kind] for kind in KINDS if (rule, kind) in numbers}
+        listed = first.filter(pc.equal(first["rule"], rule)).drop_columns(["rule"]).to_pylist()
+        found.append({"rule": rule, "rows": sum(wrong.values()), "wrong": wrong, "listed": listed})
     return found
 
 
 def _simulate(capture: Any, rules: Sequence[ApplyRule]) -> Rows:
     keyed = row_versions(capture)[0].where(lambda batch: batch["row_key"].is_valid())
-    return keyed.by_key(["table", "row_key"], ["file_index", "offset", "part"], partial(_wrong, rules), _WRONG)
-
-
-_Counts = tuple[Counter[tuple[str, str]], dict[str, list[dict[str, Any]]]]
-"""The number of wrong rows by rule and kind, and the first ones by rule."""
-
-
-def _counted(most: int, batch: pa.RecordBatch) -> _Counts:
-    numbers = Counter[tuple[str, str]]()
-    listed: dict[str, list[dict[str, Any]]] = {}
-    for row in batch.to_pylist():
-        rule = row.pop("rule")
-        numbers[rule, row["wrong"]] += 1
-        listed.setdefault(rule, []).append(row)
-    return numbers, {rule: _first(rows, most) for rule, rows in listed.items()}
-
-
-def _added(most: int, parts: Sequence[_Counts]) -> _Counts:
-    numbers = sum((part[0] for part in parts), Counter[tuple[str, str]]())
-    rules = {rule for _, listed in parts for rule in listed}
-    return numbers, {rule: _first([row for _, part in parts for row in part.get(rule, ())], most) for rule in rules}
-
-
-def _first(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    return sorted(rows, key=lambda row: (row["table"], row["right_file_index"], row["right_offset"]))[:most]
+    return keyed.by_key(ROW, ["file_index", "offset", "part"], partial(_wrong, rules), _WRONG)
 
 
 def _wrong(rules: Sequence[ApplyRule], batches: Batches) -> Batches:
     """The wrong rows, from the changes of each row in the order of the capture."""
-    rest = joined([], VERSIONS)
-    for batch in batches:
-        rows = joined([rest, batch], VERSIONS)
-        cut = int(row_starts(rows)[-1])
-        yield _of_rows(rules, rows.slice(0, cut))
-        rest = rows.slice(cut)
-    yield _of_rows(rules, rest)
+    return (_of_rows(rules, rows) for rows in complete_keys(batches, ROW))
 
 
 def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch:
-    starts = row_starts(rows)
-    rank = log_order(rows, starts)[0] if len(starts) else np.zeros(0, np.int64)
+    starts = run_starts(rows, ROW)
+    rank = log_order(rows, starts)[0]
     of_changes = (
         *(np.arange(rows.num_rows), rank, pc.fill_null(rows["at"].cast(pa.int64()), 0)),
         *(pc.utf8_ltrim(pc.fill_null(rows["position"], ""), "0"), rows["operation"]),
@@ -182,8 +138,8 @@ def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch
     found: list[tuple[str, str, int, int | None, int | None]] = []
     for start, end in pairwise([*starts.tolist(), rows.num_rows]):
         of_row = changes[start:end]
-        order = _by_commit(of_row)
-        others = {rule: other for rule in rules if (other := _RULES[rule](of_row)) != order}
+        order = _in_order(ApplyRule.COMMIT, of_row)
+        others = {rule: other for rule in rules if (other := _in_order(rule, of_row)) != order}
         right = _applied(order, rows) if others else None
         for rule, other in others.items():
             held = _applied(other, rows)
@@ -193,11 +149,8 @@ def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch
                 found.append((str(rule), wrong, start, last, right_last))
     rule_names, kinds, firsts, *records = zip(*found, strict=True) if found else [()] * 5
     at = pa.array(firsts, pa.int64())
-    columns: dict[str, Any] = {
-        "table": rows["table"].take(at),
-        "key": [key_of(key) for key in rows["row_key"].take(at).to_pylist()],
-    }
-    columns |= {"rule": rule_names, "wrong": kinds}
+    keys = [key_of(key) for key in rows["row_key"].take(at).to_pylist()]
+    columns: dict[str, Any] = {"table": rows["table"].take(at), "key": keys, "rule": rule_names, "wrong": kinds}
     for which, numbers in zip(("", "right_"), records, strict=True):
         last = pa.array(numbers, pa.int64())
         columns |= {f"{which}{name}": rows[name].take(last) for name, _ in RECORD}

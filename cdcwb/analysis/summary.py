@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.totals import Row, count_changes, count_events, count_transactions, count_versions
 from cdcwb.dataset import total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
+from cdcwb.times import time_of
 from cdcwb.words import plural
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ Facts = dict[str, Any]
 CHECKS: Final = ("counters", "positions", "continuity")
 """What is checked apart from the bytes: each is a fact, null if it was not checked."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
 """Shapes of files whose locations are rows; they determine the unit of a file without events."""
 
@@ -88,9 +87,8 @@ def summarize(
     facts["detected"] = listed(capture, "detected")
     facts |= _checks(capture, say) if unfiltered else dict.fromkeys(CHECKS)
     facts["findings_by_code"] = _findings(capture) if unfiltered else []
-    sick = facts["unassigned_errors"] or any(
-        facts["problems_by_severity"].get(severity) for severity in (Severity.ERROR, Severity.WARNING)
-    )
+    problems = facts["problems_by_severity"]
+    sick = facts["unassigned_errors"] or problems.get(Severity.ERROR) or problems.get(Severity.WARNING)
     lacking = facts["open_transactions"] or facts["incomplete_transactions"]
     contradicted = any((facts[check] or {}).get("contradictions") for check in CHECKS)
     facts["healthy"] = not sick and not lacking and not contradicted and facts["ledger"] in ("closes", None)
@@ -151,9 +149,8 @@ def _events(entries: list[dict[str, Any]], rows: list[Row], unfiltered: bool) ->
             lengths[row["kind"]] += row["length"]
     filler, malformed = lengths.pop(Kind.FILLER, 0), lengths.pop(Kind.MALFORMED, 0)
     units = {row["offset_unit"] for row in rows} or {entry["unit"] for entry in files}
-    malformed_rows = sum(
-        row["events"] for row in rows if row["offset_unit"] != OffsetUnit.BYTE and row["kind"] == Kind.MALFORMED
-    )
+    of_rows = (row for row in rows if row["offset_unit"] != OffsetUnit.BYTE)
+    malformed_rows = sum(row["events"] for row in of_rows if row["kind"] == Kind.MALFORMED)
     return {
         "files": files,
         "unit": str(OffsetUnit.ROW if units and OffsetUnit.BYTE not in units else OffsetUnit.BYTE),
@@ -317,9 +314,7 @@ def _counts(rows: Iterable[Any], name: str, number: str) -> dict[str, int]:
 
 def _time(micros: int | None) -> str | None:
     """Microseconds since 1970 as ``2025-03-23T10:57:19.000000Z``."""
-    if micros is None:
-        return None
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return None if micros is None else time_of(micros).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _best(choose: Callable[..., Any], rows: list[Row], name: str) -> Any:

@@ -51,11 +51,8 @@ def count_events(capture: Any) -> list[Row]:
         is_numbered = pc.and_(batch["transaction_id"].is_valid(), batch["event_no"].is_valid())
         numbers = {"events": _one(batch), "numbered": is_numbered.cast(pa.int64()), "length": batch["length"]}
         numbers["reach"] = pc.add(batch["offset"], batch["length"])
-        return numbers | {
-            f"{at}_{name}": value
-            for name, value in (("position", position), ("time", time))
-            for at in ("first", "last")
-        }
+        ends = {"position": position, "time": time}
+        return numbers | {f"{at}_{name}": ends[name] for name in ends for at in ("first", "last")}
 
     return answer_of(capture, "events", lambda asked: _grouped(asked.rows("events", needed), _OF_EVENTS, columns))
 
@@ -71,8 +68,7 @@ def count_changes(capture: Any, with_images: bool) -> list[Row]:
 
 def count_versions(capture: Any) -> list[Row]:
     """By schema_name and table_name: ``versions`` of the table."""
-    rows = capture.rows("table_versions", _OF_VERSIONS)
-    return _grouped(rows, _OF_VERSIONS, lambda batch: {"versions": _one(batch)})
+    return _grouped(capture.rows("table_versions", _OF_VERSIONS), _OF_VERSIONS, lambda rows: {"versions": _one(rows)})
 
 
 def count_transactions(capture: Any) -> list[Row]:

@@ -124,7 +124,5 @@ def narrowed(page: Any, limits: TransactionFilter) -> Any:
     part = page.part.matching(limits.condition(None if last is None else datetime.fromisoformat(last)))
     capture = TableSnapshot(part, page.asked.folder)
     summary = summarize(capture, unfiltered=False)  # type: ignore[arg-type]
-    settings = dataclasses.replace(page.asked, limits=[*page.asked.limits, *limits.limits])
-    return dataclasses.replace(
-        page, asked=settings, part=part, capture=capture, summary=summary, health=health(summary)
-    )
+    asked = dataclasses.replace(page.asked, limits=[*page.asked.limits, *limits.limits])
+    return dataclasses.replace(page, asked=asked, part=part, capture=capture, summary=summary, health=health(summary))

@@ -24,7 +24,7 @@ from cdcwb.analysis.change_counts import added, counted
 from cdcwb.analysis.contents import BINS
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.totals import count_changes
-from cdcwb.dataset import joined
+from cdcwb.dataset import grouped, joined
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.index.changes import EVERY, INCOMPLETE, Some, TransactionIndex
 from cdcwb.index.columns import NO_TIME, Ints, table_labels
@@ -216,12 +216,8 @@ def ranked_by(transactions: TransactionIndex, limit: int, numbers: Some, first: 
 
 def reaching(transactions: TransactionIndex, numbers: Ints, window: tuple[datetime, datetime]) -> Ints:
     """The transactions that overlap a window of time."""
-    low, high = map(micros, window)
-    began, ended = transactions.began[numbers], transactions.ended[numbers]
-    start = np.where(began == NO_TIME, ended, began)
-    is_open = transactions.is_open[numbers] & (ended == NO_TIME)
-    end = np.where(is_open, high, np.where(ended == NO_TIME, start, ended))
-    return numbers[(start != NO_TIME) & (start <= high) & (end >= low)]
+    first, last = map(micros, window)
+    return numbers[transactions.open_in(first, last + 1)[numbers]]
 
 
 def unfinished(capture: Any, limit: int = 100) -> list[Facts]:
@@ -306,32 +302,23 @@ def undone(capture: Any, limit: int = 50) -> list[Facts]:
     """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = capture.rows("changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
-    result: list[Facts] = [
-        {"transaction_id": name, "changes": times, "first_position": first, "last_position": last}
-        | {"tables": sorted(tables)[:10]}
-        for name, ((times, first, last), tables) in rows.fold(_undone_of, _merged_undone).items()
-    ]
+    by_table = rows.totals(_UNDONE, _undone_of)
+    totals = grouped([by_table.drop_columns(["table"])], _UNDONE)
+    tables = by_table.group_by("transaction_id", use_threads=False).aggregate([("table", "list")])["table_list"]
+    pairs = zip(totals.to_pylist(), tables.to_pylist(), strict=True)
+    result: list[Facts] = [row | {"tables": sorted(names)[:10]} for row, names in pairs]
     return sorted(result, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
 
 
-_Undone = dict[str, tuple[tuple[int, str, str], set[str]]]
-"""For each transaction, the number of undone changes, the first and the last of their positions, and their tables."""
+_UNDONE: Final = {"changes": "sum", "first_position": "min", "last_position": "max"}
 
 
-def _undone_of(changes: pa.RecordBatch) -> _Undone:
+def _undone_of(changes: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The undone changes, by transaction and table."""
     rows = changes.filter(pc.equal(changes["outcome"], str(Outcome.UNDONE)))
-    columns = (rows["transaction_id"], rows["position"], table_labels(rows))
-    return _merged_undone(
-        [{name: ((1, at, at), {table})} for name, at, table in zip(*map(pa.Array.to_pylist, columns), strict=True)]
-    )
-
-
-def _merged_undone(parts: Sequence[_Undone]) -> _Undone:
-    merged: _Undone = {}
-    for name, ((times, first, last), tables) in chain(*(part.items() for part in parts)):
-        (so_far, least, most), known = merged.get(name, ((0, first, last), set()))
-        merged[name] = (so_far + times, min(first, least), max(last, most)), known | tables
-    return merged
+    columns = dict.fromkeys(("first_position", "last_position"), rows["position"])
+    columns |= {"transaction_id": rows["transaction_id"], "table": table_labels(rows)}
+    return columns | {"changes": pa.repeat(1, len(rows))}
 
 
 def _first(capture: Any, choose: Choose, until: datetime | None = None) -> list[Facts]:
@@ -366,9 +353,7 @@ KEPT: Final = 1 << 15
 
 _DIGITS: Final = (64, 20, 18, 16, 14, 12, 11, 10, 9, 8)
 _SHARES: Final = (50, 95, 99)
-_COUNTED: Final = pa.schema(
-    [("table", pa.string()), *((name, pa.int64()) for name in ("us", "count", "least", "most"))]
-)
+_COUNTED: Final = pa.schema([("table", pa.string()), *((one, pa.int64()) for one in ("us", "count", "least", "most"))])
 
 
 @dataclass(frozen=True, slots=True)

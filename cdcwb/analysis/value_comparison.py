@@ -110,10 +110,6 @@ def _names(value: Any) -> Any:
     return value if isinstance(value, dict) and all(isinstance(name, str) for name in value.values()) else None
 
 
-def _tolerance(value: Any) -> Decimal | None:
-    return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else None
-
-
 def _time_span(value: Any) -> timedelta | None:
     span = None if isinstance(value, bool) else _SPAN.fullmatch(str(value).strip())
     try:
@@ -124,7 +120,7 @@ def _time_span(value: Any) -> timedelta | None:
 
 _RULES: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("tables", "columns", "types"), _names),
-    "tolerance": _tolerance,
+    "tolerance": lambda value: Decimal(value) if isinstance(value, Decimal) or type(value) is int else None,
     "late_after": _time_span,
 }
 _EXPECTED: Final = {"tolerance": "a number from 0 on", "late_after": "seconds, or a text such as '30s' or '5 min'"}
@@ -345,14 +341,11 @@ class Losses:
         unparsed: list[bytes | None] = []
         if capture.rows("events", ("kind",)).where(_is_malformed).fold(len, total):
             events = capture.rows("events", ("kind", "file_index", "offset", "raw"))
-            first = events.map(_malformed, events.schema).first(
-                [("file_index", "ascending"), ("offset", "ascending")], _MOST
-            )
-            unparsed = first["raw"].to_pylist()
+            unparsed = events.map(_malformed, events.schema).first(["file_index", "offset"], _MOST)["raw"].to_pylist()
         gaps = pa.array([str(Completeness.GAPS), str(Completeness.NO_BEGIN)])
         transactions = capture.rows("transactions", ("transaction_id", "completeness"))
         incomplete = transactions.where(lambda batch: pc.is_in(batch["completeness"], gaps))
-        ids = incomplete.first([("transaction_id", "ascending")], _MOST_TRANSACTIONS)["transaction_id"].to_pylist()
+        ids = incomplete.first(["transaction_id"], _MOST_TRANSACTIONS)["transaction_id"].to_pylist()
         return cls(tuple(raw or b"" for raw in unparsed), frozenset(ids))
 
     def explain(self, change: Change) -> Reason | None:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Keys, are_lasting
-from cdcwb.dataset import Rows, differ, joined, numbered
+from cdcwb.dataset import Rows, differ, joined, run_starts
 from cdcwb.filters import as_flags
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
@@ -219,13 +219,8 @@ def _in_force(of_table: Sequence[Version], runs: Sequence[Mapping[str, Any]]) ->
 def _extended(period: Period, later: Period) -> Period:
     """A period with rows that follow."""
     times = [time for one in (period, later) for time in (one.first_at, one.last_at) if time is not None]
-    return replace(
-        period,
-        last_position=later.last_position,
-        first_at=min(times, default=None),
-        last_at=max(times, default=None),
-        changes=period.changes + later.changes,
-    )
+    first_at, last_at, changes = min(times, default=None), max(times, default=None), period.changes + later.changes
+    return replace(period, last_position=later.last_position, first_at=first_at, last_at=last_at, changes=changes)
 
 
 def _runs(capture: Any, tables: Mapping[str, Sequence[Version]]) -> dict[str, list[dict[str, Any]]]:
@@ -240,15 +235,8 @@ def _runs(capture: Any, tables: Mapping[str, Sequence[Version]]) -> dict[str, li
         return {name: batch[name] for name in _VERSION} | turn | _extent(batch)
 
     names = pa.array(tables)
-    located = _located(capture).where(
-        lambda batch: pc.and_(pc.is_in(batch["table"], names), batch["position"].is_valid())
-    )
-    rows = located.by_key(
-        ["table"],
-        ["position", "file_index", "offset"],
-        partial(numbered, keys=["table"], name="turn", runs=_VERSION),
-        _LOCATED.append(pa.field("turn", pa.int64())),
-    )
+    located = _located(capture).where(lambda one: pc.and_(pc.is_in(one["table"], names), one["position"].is_valid()))
+    rows = located.numbered(["table"], "turn", ["position", "file_index", "offset"], _VERSION)
     runs = sorted(rows.totals({**_EXTENT, "turns": "max"}, facts).to_pylist(), key=itemgetter("table", "turn"))
     return {table: list(of_table) for table, of_table in groupby(runs, itemgetter("table"))}
 
@@ -406,8 +394,7 @@ def _first_steps(rows: pa.RecordBatch) -> pa.RecordBatch:
     and its value ``later``; without one, the last row."""
     if not len(rows):
         return rows
-    edges = [differ(rows[name].slice(1), rows[name].slice(0, len(rows) - 1)) for name in ("renaming", "key")]
-    ends = np.append(np.flatnonzero(edges[0] | edges[1]), len(rows) - 1)
+    ends = np.append(run_starts(rows, ["renaming", "key"])[1:], len(rows)) - 1
     is_new, at = as_flags(rows["is_new"]), np.arange(len(rows))
     steps = np.append(is_new[1:] & ~is_new[:-1], False)
     steps[ends] = False

@@ -226,9 +226,8 @@ def compatibility(
     old version does not know the new name, so it misses the column.
     """
     backward = [why for writer, reader in _pairs(old, new, former or {}) for why in _obstacles(reader, writer)]
-    return Compatibility(
-        backward, [why for writer, reader in _pairs(new, old, {}) for why in _obstacles(reader, writer)]
-    )
+    forward = [why for writer, reader in _pairs(new, old, {}) for why in _obstacles(reader, writer)]
+    return Compatibility(backward, forward)
 
 
 def _obstacles(reader: Column | None, writer: Column | None) -> Iterator[str]:
@@ -244,10 +243,9 @@ def _obstacles(reader: Column | None, writer: Column | None) -> Iterator[str]:
     if read is not None and written is not None:
         why = reads(read, written)
     else:
-        is_same = read is written and reader.get("type") == writer.get("type")
-        why = (
-            None if is_same else f"{writer.get('type')} and {reader.get('type')} are not both types that have a mapping"
-        )
+        types = writer.get("type"), reader.get("type")
+        is_same = read is written and types[0] == types[1]
+        why = None if is_same else f"{types[0]} and {types[1]} are not both types that have a mapping"
     if why is not None:
         yield f"{name}: {why}"
     if not has_default and writer.get("nullable") is not False:

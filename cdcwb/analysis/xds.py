@@ -25,9 +25,17 @@ import pyarrow.compute as pc
 from cdcwb import xds
 from cdcwb.analysis import line_text
 from cdcwb.analysis.event_log import LOCATION, log_events, log_rows
-from cdcwb.analysis.export import check_ending, check_replaced, check_target, ordered_batches, parts_beside, write_lines
+from cdcwb.analysis.export import (
+    check_ending,
+    check_parent,
+    check_replaced,
+    check_target,
+    ordered_batches,
+    parts_beside,
+    write_lines,
+)
 from cdcwb.analysis.frames import TableStore
-from cdcwb.dataset import PART, Batches, Rows, complete_keys
+from cdcwb.dataset import PART, Batches, Rows, complete_keys, counted_by
 from cdcwb.errors import OptionError
 from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
@@ -119,7 +127,7 @@ def publish_rows(
     in_cycles = decided.where(_is_published).by_key(["cycle"], _ORDER, partial(_numbered, settings, a_part), _NUMBERED)
     others = decided.where(lambda batch: pc.invert(_is_published(batch))).map(_without_numbers, _NUMBERED)
     in_cycles = store.keep("numbered", in_cycles.union(others))
-    groups = in_cycles.totals(dict.fromkeys(NUMBERS.names, "max") | {"rows": "sum"}, _sizes)
+    groups = in_cycles.fold(*counted_by(_NUMBERED, ["cycle", "decision"], document="max", event="max"))
     sizes = groups.filter(groups["event"].is_valid()).sort_by("cycle")
     numbered = in_cycles.map(partial(_in_sequence, sizes), _NUMBERED)
     documents, events = (pc.sum(sizes[name]).as_py() or 0 for name in ("document", "event"))
@@ -150,13 +158,8 @@ def firsts_of_parts(rows: Rows, parts: int, are_counted: Callable[[pa.RecordBatc
 
 
 def counted(rows: Rows, by: Sequence[str], **totals: str) -> list[dict[str, Any]]:
-    """The number of ``rows`` with each value of the columns ``by``, of which there are few, and totals of other columns
-    (:func:`cdcwb.dataset.grouped`)."""
-
-    def columns(batch: pa.RecordBatch) -> dict[str, Any]:
-        return {name: batch[name] for name in (*by, *totals)} | {"rows": np.ones(len(batch), np.int64)}
-
-    groups: list[dict[str, Any]] = rows.totals({"rows": "sum", **totals}, columns).to_pylist()
+    """The groups of :func:`cdcwb.dataset.counted_by`."""
+    groups: list[dict[str, Any]] = rows.fold(*counted_by(rows.schema, by, **totals)).to_pylist()
     return groups
 
 
@@ -202,11 +205,6 @@ def _numbered(settings: Settings, size: int, batches: Batches) -> Batches:
 def _without_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
     nothing = pa.nulls(len(batch), pa.int64())
     return pa.RecordBatch.from_arrays([*batch.columns, nothing, nothing], schema=_NUMBERED)
-
-
-def _sizes(batch: pa.RecordBatch) -> dict[str, Any]:
-    columns = {name: batch[name] for name in ("cycle", "decision", *NUMBERS.names)}
-    return columns | {"rows": np.ones(len(batch), np.int64)}
 
 
 def _in_sequence(cycles: pa.Table, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -262,10 +260,7 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], ov
         raise OptionError(wrong[0])
     is_ours = target.is_dir() and all(_OURS.fullmatch(path.name) for path in target.iterdir())
     check_replaced(target, is_ours, "a folder of XDS documents", overwrite)
-    if not target.parent.is_dir():
-        raise OptionError(f"there is no folder '{target.parent}'")
-    if not os.access(target.parent, os.W_OK):
-        raise OptionError(f"the folder '{target.parent}' cannot be written")
+    check_parent(target)
     return target
 
 

@@ -106,7 +106,7 @@ def _rendered(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
     for name in _RENDERED.names:
         if name not in columns:
             columns[name] = _spread(made.events[name], made.rows, len(batch))
-    return pa.RecordBatch.from_arrays([columns[name] for name in _RENDERED.names], schema=_RENDERED)
+    return pa.RecordBatch.from_pydict(columns, _RENDERED)
 
 
 def _spread(values: pa.ChunkedArray, rows: pa.Array | pa.ChunkedArray, count: int) -> pa.Array:
@@ -132,8 +132,7 @@ def _decided(batch: pa.RecordBatch) -> pa.RecordBatch:
     published = batch["reason"].is_null()
     sentence = pc.binary_join_element_wise("published in document ", batch["document"].cast(pa.string()), "")
     columns = {"decision": pc.if_else(published, PUBLISHED, LEFT_OUT), "reason": pc.coalesce(batch["reason"], sentence)}
-    arrays = [columns[name] if name in columns else batch[name] for name in CHANGE_DECISIONS.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=CHANGE_DECISIONS)
+    return pa.RecordBatch.from_pydict({name: batch[name] for name in batch.schema.names} | columns, CHANGE_DECISIONS)
 
 
 def _documents(batches: Batches) -> Batches:
@@ -202,10 +201,8 @@ class ChangePage(Page):
     @cached_property
     def reasons(self) -> Records:
         """Why changes are left out, with the number for each reason, most first."""
-        return [
-            {"decision": LEFT_OUT, "reason": reason, "rows": number}
-            for reason, number in self.published.reasons.items()
-        ]
+        reasons = self.published.reasons.items()
+        return [{"decision": LEFT_OUT, "reason": reason, "rows": number} for reason, number in reasons]
 
     def unpublished(self, limit: int = 50) -> Records:
         """Changes that are left out; each operation has an equal share."""
@@ -236,7 +233,7 @@ class ChangePage(Page):
     def _changes_of(self, documents: list[int]) -> Records:
         chosen, shown = pa.array(documents), ("document", "event")
         rows = self.rows.where(lambda batch: pc.is_in(batch["document"], chosen)).select((*LOCATION, *shown))
-        first = rows.first([(name, "ascending") for name in shown], 8 * len(documents))
+        first = rows.first(shown, 8 * len(documents))
         locations = location_texts(first)
         changes = self.part.rows("changes", (*LOCATION, "operation", "before", "after", "changed_columns"))
         same = changes.where(lambda batch: pc.is_in(location_texts(batch), locations)).table()

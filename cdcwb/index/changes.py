@@ -177,10 +177,7 @@ class TransactionIndex:
             "changes_total": pa.array(rows.changes),
             "lasted_us": _nullable(rows.lasted),
         }
-        records: list[dict[str, Any]] = pa.table(
-            {name: rows.rows[name] for name in rows.rows.schema.names} | made
-        ).to_pylist()
-        return records
+        return list(pa.table({name: rows.rows[name] for name in rows.rows.schema.names} | made).to_pylist())
 
 
 def _sums(values: pa.Array, offsets: pa.Array) -> Ints:
@@ -240,8 +237,7 @@ def described(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of :data:`DESCRIBED` of changes with the columns of :data:`READ`."""
     columns = {name: batch[name] for name in ("file_index", "offset", "transaction_id")} | header_columns(batch)
     columns |= {"bytes": _lengths(batch["source_events"]), **_other_records(batch), **changed_keys(batch)}
-    arrays = [columns[field.name].cast(field.type) for field in DESCRIBED]
-    return pa.RecordBatch.from_arrays(arrays, schema=DESCRIBED)
+    return pa.RecordBatch.from_pydict(columns, DESCRIBED)
 
 
 def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, records: RecordIndex) -> Changes:

@@ -263,12 +263,7 @@ def table_labels(batch: pa.RecordBatch) -> pa.Array:
     return pc.if_else(pc.equal(label, ""), NO_TABLE, label)
 
 
-def set_labels(batch: pa.RecordBatch) -> pa.Array:
-    """The changed columns of rows as texts, separated by :data:`BETWEEN`."""
-    return pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
-
-
-_TEXTS: Final = {
+TEXTS: Final = {
     "operation": "operation",
     "outcome": "outcome",
     "mask": "change_mask",
@@ -276,6 +271,7 @@ _TEXTS: Final = {
     "type": "record_type",
     "version": "table_version",
 }
+"""The codes of headers that are the texts of a column of changes, with its name."""
 
 
 def names_of(text: str) -> list[str]:
@@ -287,11 +283,11 @@ def header_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """The headers of rows of :data:`cdcwb.model.CHANGES`, as far as the batch has the columns: texts, and times as
     numbers."""
     names = batch.schema.names
-    columns = {name: batch[source].cast(pa.string()) for name, source in _TEXTS.items() if source in names}
+    columns = {name: batch[source].cast(pa.string()) for name, source in TEXTS.items() if source in names}
     if "table_name" in names:
         columns["table"] = table_labels(batch)
     if "changed_columns" in names:
-        columns["set"] = set_labels(batch)
+        columns["set"] = pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
     if "key" in names:
         columns["key"] = _joined(batch["key"], batch["key"].keys, BETWEEN)
     if "after" in names:

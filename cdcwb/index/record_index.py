@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
-from cdcwb.filters import SHORT
+from cdcwb.filters import SHORT, labels
 from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times, stored_columns
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
@@ -74,10 +74,9 @@ def described_record(batch: pa.RecordBatch, part: int = 0, row: int = 0) -> pa.R
     """The rows of :data:`RECORDS` of events with the columns of :data:`READ`."""
     columns = {name: batch[name] for name in batch.schema.names}
     columns |= {name: pc.map_lookup(batch["headers"], name, "first") for name in HEADERS}
-    label = pc.binary_join_element_wise(batch["schema_name"], batch["table_name"], ".")
-    columns |= {"table": pc.coalesce(label, batch["table_name"])}
-    columns |= {"part": pa.repeat(part, len(batch)), "part_row": pa.array(np.arange(row, row + len(batch)))}
-    return pa.RecordBatch.from_arrays([columns[one.name].cast(one.type) for one in RECORDS], schema=RECORDS)
+    columns |= {"table": labels(batch), "part": pa.repeat(part, len(batch))}
+    columns["part_row"] = pa.array(np.arange(row, row + len(batch)))
+    return pa.RecordBatch.from_pydict(columns, RECORDS)
 
 
 def build_index(
@@ -357,12 +356,7 @@ class RecordIndex:
         """The kind of each column."""
         return {name: column.kind for name, column in self.columns.items()}
 
-    @cached_property
-    def _units(self) -> list[str]:
-        units: list[str] = self._text("unit").to_pylist()
-        return units
-
     def unit_of(self, row: int) -> str:
         """The unit of offset and length of a record: byte, row or message."""
         code = self.number("unit", row)
-        return self._units[code] if code >= 0 else "byte"
+        return str(self._text("unit")[code]) if code >= 0 else "byte"

@@ -28,13 +28,7 @@ TIME: Final = ("time_from", "time_to", "without_time")
 _OF_TRANSACTIONS: Final = {"outcomes", "users", "transactions"}
 """The fields that transactions themselves have, too."""
 
-_FACETS: Final = {
-    "tables": "table",
-    "operations": "operation",
-    "outcomes": "outcome",
-    "users": "user",
-    "columns": "changed_columns",
-}
+_FACETS: Final = {name: COMPARED[name][0] for name in ("tables", "operations", "outcomes", "users", "columns")}
 _SEARCHED: Final = ("table", "user", "changed_columns", "transaction", "position")
 
 
@@ -112,11 +106,7 @@ class Selected:
         numbers, columns = self._combinations
         chosen, counts_of = self.selection.chosen(), {}
         times = np.bincount(numbers[self.mask(_FACETS)], minlength=len(columns["table"].codes))
-        fits = {
-            field: columns[column].compare(COMPARED[field][1], chosen[field])
-            for field, column in _FACETS.items()
-            if field in chosen
-        }
+        fits = {name: columns[of].compare("in", chosen[name]) for name, of in _FACETS.items() if name in chosen}
         for name, column in _FACETS.items():
             codes, texts = columns[column].codes, columns[column].texts.to_pylist()
             mask = reduce(and_, (one for field, one in fits.items() if field != name), codes >= 0)

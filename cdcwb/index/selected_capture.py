@@ -16,22 +16,13 @@ import pyarrow as pa
 
 from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.index.changes import EVERY, KEYS, Changes
-from cdcwb.index.columns import NO_TIME, Bools, Headers
+from cdcwb.index.columns import NO_TIME, TEXTS, Bools, Headers
 from cdcwb.index.selected import Selected
 from cdcwb.index.source import IndexedCapture
 from cdcwb.model import PROBLEMS
 
 _LOCATION: Final = ("file_index", "offset")
-_TEXTS: Final = {
-    "operation": "operation",
-    "outcome": "outcome",
-    "table_name": "table",
-    "record_type": "type",
-    "table_version": "version",
-    "change_mask": "mask",
-    "change_source": "source",
-    "file": "file",
-}
+_TEXTS: Final = {column: name for name, column in TEXTS.items()} | {"table_name": "table", "file": "file"}
 _OF_INDEX: Final = {
     *("file_index", "offset", "position", "schema_name", "transaction_id", "changed_at", "committed_at"),
     *("changed_columns", *_TEXTS),
@@ -64,9 +55,9 @@ class SelectedCapture:
     def rows(self, table: str, columns: Sequence[str]) -> Rows:
         """See :meth:`cdcwb.Capture.rows`."""
         if table == "transactions":
-            return _local(pa.RecordBatch.from_pydict({name: self._transactions[name] for name in (*columns, "record")}))
+            return Rows.of(pa.table({name: self._transactions[name] for name in (*columns, "record")}))
         if table == "problems":
-            return _local(self._problems.select([*columns]))
+            return Rows.of(self._problems.select([*columns]))
         if table != "changes":
             rows: Rows = self._source.capture.rows(table, columns)
             return rows
@@ -110,10 +101,6 @@ class SelectedCapture:
         at = np.searchsorted(changes.record, records)
         at = np.minimum(at, max(len(changes) - 1, 0))
         return (changes.record[at] == records) & (records >= 0) & self.mask[at] if len(changes) else records > 0
-
-
-def _local(batch: pa.RecordBatch) -> Rows:
-    return Rows(lambda: iter([batch]), batch.schema)
 
 
 class SelectedHeaders(Headers):
@@ -193,7 +180,3 @@ class HeaderRows(Rows):
             return
         columns = [self.headers.column(field.name).cast(field.type) for field in self.schema]
         yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def fold_headers(self, ask: Callable[[Headers], T], merge: Callable[[Sequence[T]], T]) -> T:
-        """See :func:`cdcwb.analysis.change_counts.of_all`."""
-        return merge([ask(self.headers)] if len(self.headers) else [])

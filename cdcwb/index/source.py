@@ -158,9 +158,8 @@ def _of_saved(path: Path, home: Path | None, options: Mapping[str, Any]) -> Inde
         with _of_tables(path):
             about = {"format": facts["format"], "files": facts["files"]}
             about["options"] = _overridden(facts["format"], _table(path, "detected"))
-            index = build_index(
-                store, records_of(events), about, _table(path, "problems"), _table(path, "table_versions")
-            )
+            problems, versions = (_table(path, name) for name in ("problems", "table_versions"))
+            index = build_index(store, records_of(events), about, problems, versions)
     notes = home or path
     return IndexedCapture(index, notes, {**index.about["options"], **options}, events, lambda: cdcwb.load(path), path)
 
@@ -201,11 +200,8 @@ def _of_files(
 def _origin(names: Sequence[str], format: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of files and of how they are read; a change invalidates the index."""
     files = [absolute(name) for name in dict.fromkeys([*names, *described_by(names)])]
-    return {
-        "files": [*map(_stamp, files)],
-        "format": format,
-        "options": {name: str(value) for name, value in sorted(options.items())},
-    }
+    texts = {name: str(value) for name, value in sorted(options.items())}
+    return {"files": [*map(_stamp, files)], "format": format, "options": texts}
 
 
 def _stamp(file: str | Path) -> list[Any]:

@@ -27,11 +27,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdcwb.analysis.bookmarks import BOOKMARKS
-from cdcwb.analysis.images import IMAGES, labels, maps_of
+from cdcwb.analysis.images import IMAGES, maps_of
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
 from cdcwb.errors import OptionError
-from cdcwb.filters import as_flags
+from cdcwb.filters import as_flags, labels
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.index.images import Pairs

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import differ, each_different
+from cdcwb.filters import labels
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
-from cdcwb.xds.rows import Bools, Ints, flags, mapped_rows, put
+from cdcwb.xds.rows import Bools, Ints, flags, put
 from cdcwb.xds.settings import Settings
 
 LEFT_OUT: Final = pa.schema([("row", pa.int64()), ("reason", pa.string())])
@@ -101,9 +103,7 @@ class _Batch:
         verbs = [_VERBS.get(value, "") for value in operations.dictionary_encode().dictionary.to_pylist()]
         code = pc.fill_null(operations.dictionary_encode().indices, len(verbs)).to_numpy(zero_copy_only=False)
         self._verb = np.array([*verbs, ""], dtype=object)[code]
-        self._labels = pc.coalesce(
-            pc.binary_join_element_wise(changes["schema_name"], changes["table_name"], "."), changes["table_name"]
-        )
+        self._labels = labels(changes)
 
     def events(self) -> tuple[Ints, list[pa.Array]]:
         """The rows that are events, and their verb, class name, association and attributes."""
@@ -159,9 +159,10 @@ class _Batch:
         keys = _pairs_of(changes["key"], self._open)
         before = _pairs_of(changes["before"], self._verb == Verb.MODIFY)
         values = pc.coalesce(before.take(before.find(keys.rows, keys.names)), keys.values)
+        unwritable = ~_valid(keys.names) | empty(keys.names) | differ(keys.names, quoted(keys.names))
         for wrong, reason in (
             (~_valid(values), "a column of its key is NULL"),
-            (_unwritable(keys.names), "the name of a column of its key cannot be part of an association"),
+            (unwritable, "the name of a column of its key cannot be part of an association"),
             (xml_unfit(values) | xml_unfit(keys.names), "its key has a character that XML 1.0 cannot hold"),
         ):
             self._leave_out(_rows(keys.rows[wrong], len(changes)), reason)
@@ -213,7 +214,7 @@ class _Batch:
         add, remove = after.take(new), before.take(old)
         remove_all = old < 0
         chosen = (new >= 0) & (_valid(add) | _valid(remove) | remove_all)
-        chosen &= known[row] | remove_all | ~_same(remove, add)
+        chosen &= known[row] | remove_all | differ(remove, add)
         return _picked(_Attributes(row, name, remove_all, remove, add), chosen)
 
     def _classes(self) -> pa.StringArray:
@@ -223,12 +224,12 @@ class _Batch:
         def name(label: str, table: str) -> str:
             return settings.class_names.get(label) or settings.class_names.get(table) or table
 
-        return mapped_rows((self._labels, tables), name)
+        return each_different((self._labels, tables), name)
 
     def _types(self, attributes: _Attributes) -> pa.StringArray:
         """The type of each attribute."""
         labels = self._labels.take(pa.array(attributes.row))
-        return mapped_rows((labels, attributes.name), self._settings.type_of)
+        return each_different((labels, attributes.name), self._settings.type_of)
 
 
 def _pairs_of(maps: pa.MapArray, wanted: Bools) -> Pairs:
@@ -251,15 +252,6 @@ def _as_octets(values: pa.StringArray, types: pa.StringArray) -> pa.StringArray:
 
 def _base64(text: str | None) -> str | None:
     return text if text is None or not _HEX.fullmatch(text) else base64.b64encode(bytes.fromhex(text)).decode()
-
-
-def _unwritable(names: pa.StringArray) -> Bools:
-    return ~_valid(names) | empty(names) | ~flags(pc.equal(names, quoted(names)))
-
-
-def _same(first: pa.StringArray, other: pa.StringArray) -> Bools:
-    """Whether two texts are equal; NULL is equal to NULL."""
-    return flags(pc.equal(first, other)) | (~_valid(first) & ~_valid(other))
 
 
 def _distinct(texts: pa.StringArray) -> list[str | None]:

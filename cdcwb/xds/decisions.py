@@ -52,7 +52,8 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
 
     new = flags(pc.equal(status, "N"))
     nameless = flags(pc.is_null(typed_log.record_id))
-    skipped_by_status = ~new & ~(nameless & ~flags(_other_character(status)))
+    is_other_character = flags(pc.match_substring_regex(status, r"^[^N\s\pZ]\z"))  # printable, and not N
+    skipped_by_status = ~new & ~(nameless & ~is_other_character)
     own_user = np.zeros(len(new), dtype=np.bool_)
     if settings.driver_user is not None and not settings.allow_loopback:
         own_user = flags(pc.equal(user, settings.driver_user)) & ~nameless
@@ -82,26 +83,16 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     ):
         decision = put(decision, rows, pa.scalar(str(value)))
     by_user = own_user & ~skipped_by_status
-    reason = put(reason, by_user, mapped(user.filter(pa.array(by_user)), _loopback))
+    loopback = f"perpetrator {_quoted(settings.driver_user)} is the driver's user (loopback)"
+    reason = put(reason, by_user, pa.scalar(loopback))
     reason = put(reason, skipped_by_status, mapped(status.filter(pa.array(skipped_by_status)), _by_status))
     reason = put(reason, invalid, _why_invalid(batch, invalid, repeated, timeless))
     reason = put(reason, waiting, sentence("waiting until ", _moments(event_us.filter(pa.array(waiting)))))
     reason = put(reason, nothing, pa.scalar(_NOTHING))
     order_time = pc.fill_null(event_us, 0) if settings.future_events else pa.array(np.zeros(len(new), dtype=np.int64))
     verbs = pa.array([None, *(str(settings.verb_of(number)) for number in range(1, 9))], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [
-            typed_log.record_id,
-            typed_log.event_type,
-            verbs.take(pa.array(kind)),
-            order_time,
-            decision,
-            reason,
-            pa.array(polled),
-            pa.array(deletes),
-        ],
-        schema=OWN,
-    )
+    columns = [typed_log.record_id, typed_log.event_type, verbs.take(pa.array(kind)), order_time, decision, reason]
+    return pa.RecordBatch.from_arrays([*columns, pa.array(polled), pa.array(deletes)], schema=OWN)
 
 
 def _moments(event_us: pa.Array) -> pa.Array:
@@ -109,11 +100,6 @@ def _moments(event_us: pa.Array) -> pa.Array:
     text = pc.cast(pc.cast(event_us, pa.timestamp("us")), pa.string())
     text = pc.replace_substring(text, " ", "T")
     return sentence(pc.replace_substring_regex(text, r"\.?0*$", ""), "Z") if len(text) else text
-
-
-def _other_character(status: pa.Array) -> pa.Array:
-    """Whether the status is one printable character other than N."""
-    return pc.match_substring_regex(status, r"^[^N\s\pZ]\z")
 
 
 def _quoted(text: str | None) -> str:
@@ -126,10 +112,6 @@ def _by_status(status: str | None) -> str:
     if status is not None and status.strip() in ("N", "n"):
         return f"status {_quoted(status)} is not exactly 'N'"
     return f"status {'is NULL' if status is None else _quoted(status)}: only 'N' is processed"
-
-
-def _loopback(user: str | None) -> str:
-    return f"perpetrator {_quoted(user)} is the driver's user (loopback)"
 
 
 def _remarks(user: pa.Array, polled: Bools, settings: Settings) -> pa.Array:

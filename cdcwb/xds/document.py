@@ -7,7 +7,7 @@ envelope, so a document is a slice of the events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from importlib.metadata import version
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from cdcwb.dataset import complete_keys
 from cdcwb.errors import CaptureError
+from cdcwb.formats.arrays import content_of
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.xds.rows import Bools, Ints, flags
 
@@ -73,37 +74,25 @@ EVENT: Final = pa.schema(
 """One row per event, in publication order."""
 
 
-_AMPERSAND: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
-_CONTENT: Final = _AMPERSAND
-_ATTRIBUTE: Final = (*_AMPERSAND, ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;"))
+_CONTENT: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
+_ATTRIBUTE: Final = (*_CONTENT, ('"', "&quot;"), ("\n", "&#10;"), ("\t", "&#9;"))
 _QUOTED: Final = (("\\", "\\\\"), ('"', '\\"'))
-
-
-def _table(characters: bytes) -> npt.NDArray[np.bool_]:
-    table = np.zeros(256, dtype=np.bool_)
-    table[list(characters)] = True
-    return table
-
-
-_OF_CONTENT: Final = _table("".join(mark for mark, _ in _CONTENT).encode())
-_OF_ATTRIBUTE: Final = _table("".join(mark for mark, _ in _ATTRIBUTE).encode())
-_SPECIAL: Final = _table(b",;'+\"=\\<>")
 
 
 def as_content(texts: pa.StringArray) -> pa.StringArray:
     """Texts escaped for element content; null stays null (§5.9)."""
-    return _replaced(texts, _having(texts, _OF_CONTENT), _CONTENT)
+    return _replaced(texts, _CONTENT)
 
 
 def as_attribute(texts: pa.StringArray) -> pa.StringArray:
     """Texts escaped for an XML attribute in double quotes; null stays null (§5.9)."""
-    return _replaced(texts, _having(texts, _OF_ATTRIBUTE), _ATTRIBUTE)
+    return _replaced(texts, _ATTRIBUTE)
 
 
 def quoted(texts: pa.StringArray) -> pa.StringArray:
     r"""Values of a table_key: in double quotes if they are empty or contain one of ``, ; ' + " = \ < >`` (§2.2); null
     stays null."""
-    special, nothing = _having(texts, _SPECIAL), np.flatnonzero(empty(texts))
+    special, nothing = _having(texts, ",;'+\"=\\<>"), np.flatnonzero(empty(texts))
     if special is None and not len(nothing):
         return texts
     rows = nothing if special is None else np.union1d(special, nothing)
@@ -135,35 +124,21 @@ def offsets_of(texts: pa.StringArray) -> npt.NDArray[np.int32]:
     return offsets[texts.offset : texts.offset + len(texts) + 1]
 
 
-def _data(texts: pa.StringArray) -> bytes:
-    """The concatenated bytes of all texts."""
-    buffer = texts.buffers()[2]
-    if len(texts) == 0 or buffer is None:
-        return b""
-    offsets = offsets_of(texts)
-    data: bytes = buffer.slice(int(offsets[0]), int(offsets[-1] - offsets[0])).to_pybytes()
-    return data
+def _having(texts: pa.StringArray, marks: str) -> Ints | None:
+    """The rows whose text contains one of some ASCII characters, ascending; None if there is none."""
+    wanted = np.zeros(256, np.bool_)
+    wanted[list(marks.encode())] = True
+    content, edges = content_of(texts)
+    places = np.flatnonzero(wanted[content])
+    return np.unique(np.searchsorted(edges, places, side="right") - 1) if len(places) else None
 
 
-def _having(texts: pa.StringArray, wanted: npt.NDArray[np.bool_]) -> Ints | None:
-    """The rows whose text contains one of the wanted bytes, ascending; None if there is none."""
-    buffer = texts.buffers()[2]
-    if len(texts) == 0 or buffer is None or buffer.size == 0:
-        return None
-    offsets = offsets_of(texts)
-    places = np.flatnonzero(wanted[np.frombuffer(buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]])
-    if not len(places):
-        return None
-    rows: Ints = np.searchsorted(offsets, places + offsets[0], side="right") - 1
-    result: Ints = rows[np.append(True, rows[1:] != rows[:-1])]
-    return result
-
-
-def _replaced(texts: pa.StringArray, rows: Ints | None, marks: tuple[tuple[str, str], ...]) -> pa.StringArray:
+def _replaced(texts: pa.StringArray, marks: tuple[tuple[str, str], ...]) -> pa.StringArray:
+    rows = _having(texts, "".join(mark for mark, _ in marks))
     if rows is None:
         return texts
     within = texts.take(pa.array(rows))
-    data = _data(within)
+    data = content_of(within)[0].tobytes()
     for mark, written in marks:
         if mark.encode() in data:
             within = pc.replace_substring(within, mark, written)
@@ -219,17 +194,16 @@ def texts_of(attributes: Attributes, modifies: Bools) -> pa.StringArray:
         rest, form = divmod(code, 32)
         name, kind = divmod(rest, _NO_TYPE + 1)
         frames.append(_attribute_frame(written[name], kind, form))
+    return _filled(frames, kinds, as_content(attributes.remove), as_content(attributes.add))
+
+
+def _filled(
+    frames: Sequence[tuple[str, str, str]], kinds: pa.DictionaryArray, first: pa.StringArray, second: pa.StringArray
+) -> pa.StringArray:
+    """Two values of each row with what the frame of its kind has before, between and after them; null is nothing."""
     pieces = [pa.array([frame[part] for frame in frames], pa.string()).take(kinds.indices) for part in range(3)]
-    return pc.binary_join_element_wise(
-        pieces[0],
-        as_content(attributes.remove),
-        pieces[1],
-        as_content(attributes.add),
-        pieces[2],
-        "",
-        null_handling="replace",
-        null_replacement="",
-    )
+    texts = (pieces[0], first, pieces[1], second, pieces[2])
+    return pc.binary_join_element_wise(*texts, "", null_handling="replace", null_replacement="")
 
 
 def _value_forms(texts: pa.StringArray) -> Ints:
@@ -422,18 +396,8 @@ def _texts(
         name, verb = divmod(code, 3)
         before, between, behind = _frame(_VERBS[verb], written[name], form // 8, has_attributes=bool(form & 4))
         frames.append((opening * (form >> 1 & 1) + before, between, behind + closing * (form & 1)))
-    pieces = [pa.array([frame[part] for frame in frames], pa.string()).take(kinds.indices) for part in range(3)]
     within = _by_event(texts_of(attributes, (verbs == _VERBS.index(Verb.MODIFY))[attributes.event]), attributes)
-    return pc.binary_join_element_wise(
-        pieces[0],
-        as_content(association),
-        pieces[1],
-        within,
-        pieces[2],
-        "",
-        null_handling="replace",
-        null_replacement="",
-    )
+    return _filled(frames, kinds, as_content(association), within)
 
 
 def _by_event(texts: pa.StringArray, attributes: Attributes) -> pa.StringArray:
@@ -448,7 +412,5 @@ def _frame(verb: Verb, class_name: str, association: int, *, has_attributes: boo
     tag = f'    <{verb} class-name="{class_name}"'
     if association == _NO_ASSOCIATION and not has_attributes:
         return f"{tag}/>\n", "", ""
-    before = {_NO_ASSOCIATION: "", _EMPTY_ASSOCIATION: "      <association/>\n", _ASSOCIATION: "      <association>"}[
-        association
-    ]
+    before = ("", "      <association/>\n", "      <association>")[association]
     return f"{tag}>\n{before}", "</association>\n" if association == _ASSOCIATION else "", f"    </{verb}>\n"

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import each_different
 from cdcwb.errors import CaptureError
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association
 from cdcwb.xds.rows import (
@@ -16,7 +17,6 @@ from cdcwb.xds.rows import (
     DECISIONS,
     Decision,
     Ints,
-    coded,
     codes,
     flags,
     mapped,
@@ -47,9 +47,8 @@ def number_events(rows: pa.Table, settings: Settings) -> pa.Table:
     event = np.cumsum(np.logical_or.reduce(changes))
     first = np.flatnonzero(changes[2])
     event -= np.repeat(event[first] - 1, np.diff(np.append(first, len(cycle))))
-    return rows.append_column("event", pa.array(event)).append_column(
-        "document", pa.array((event - 1) // settings.batch_size + 1)
-    )
+    rows = rows.append_column("event", pa.array(event))
+    return rows.append_column("document", pa.array((event - 1) // settings.batch_size + 1))
 
 
 def to_event_table(rows: pa.Table, settings: Settings, snapshot: Snapshot | None = None) -> pa.RecordBatch:
@@ -108,7 +107,8 @@ def _attributes(rows: pa.Table, settings: Settings, snapshot: Snapshot | None) -
         places = pa.array(chosen)
         entry, name, added, removed = entry[chosen], name.take(places), added.take(places), removed.take(places)
     clears = ~adds[entry] & (kind[entry] != 2)
-    types = _types(rows["table_name"], entry, name, settings)
+    tables = single_array(rows["table_name"]).take(pa.array(entry))
+    types = each_different((tables, name), settings.type_of)
     attributes = pa.StructArray.from_arrays([name, types, pa.array(clears), removed, added], fields=list(ATTRIBUTE))
     return np.bincount(entry, minlength=len(kind)), attributes
 
@@ -132,20 +132,6 @@ def _current(rows: pa.Table, asked: Ints, snapshot: Snapshot | None) -> pa.ListA
     if snapshot is None:
         raise CaptureError("query-back rows are published, but there is no snapshot of their table")
     return snapshot.current(rows.take(pa.array(asked)))
-
-
-def _types(tables: pa.ChunkedArray, entry: Ints, names: pa.StringArray, settings: Settings) -> pa.StringArray:
-    """The type of each value, determined once for each column of each table."""
-    table, table_names = coded(tables)
-    column, column_names = coded(names)
-    pair = table[entry] * len(column_names) + column
-    pairs, code = np.unique(pair, return_inverse=True)
-    table_of, column_of = (pairs // max(len(column_names), 1)).tolist(), (pairs % max(len(column_names), 1)).tolist()
-    tables_here, columns_here = table_names.to_pylist(), column_names.to_pylist()
-    spelled = [
-        settings.type_of(tables_here[n], columns_here[other]) for n, other in zip(table_of, column_of, strict=True)
-    ]
-    return pa.array(spelled, pa.string()).take(pa.array(code.reshape(-1)))
 
 
 def to_decisions(rows: pa.Table, settings: Settings) -> pa.Table:

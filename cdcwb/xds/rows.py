@@ -14,7 +14,7 @@ The input is :data:`ROWS`. Each stage is a function of complete tables that adds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum, StrEnum
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.dataset import each_different
 from cdcwb.formats.idm_event_log.layout import LOG
 
 
@@ -157,14 +158,7 @@ def _small(values: Ints) -> Ints:
 
 def mapped(column: Texts, say: Callable[[str | None], str | None]) -> pa.StringArray:
     """The result of ``say`` for each value; it is called once for each distinct value."""
-    return mapped_rows((column,), say)
-
-
-def mapped_rows(columns: Sequence[Texts], say: Callable[..., str | None]) -> pa.StringArray:
-    """The result of ``say`` for the values of each row; it is called once for each distinct combination."""
-    _, first, row = np.unique(codes(*columns), return_index=True, return_inverse=True)
-    values = (column.take(pa.array(first)).to_pylist() for column in columns)
-    return pa.array([say(*v) for v in zip(*values, strict=True)], pa.string()).take(pa.array(row.reshape(-1)))
+    return each_different([single_array(column)], say)
 
 
 def sentence(*parts: str | pa.Array) -> pa.Array:

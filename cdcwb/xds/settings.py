@@ -14,6 +14,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.formats.moments import moment
+from cdcwb.times import micros
 from cdcwb.words import visible
 from cdcwb.xds.document import TYPES, Verb
 
@@ -89,9 +90,7 @@ class Settings:
     @property
     def as_of_us(self) -> int | None:
         """``as_of`` in µs since 1970 UTC."""
-        if self.as_of is None:
-            return None
-        return (self.as_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+        return None if self.as_of is None else micros(self.as_of)
 
     def with_binary(self, columns: frozenset[str]) -> Settings:
         """These settings, with the columns that are bytes in a snapshot."""
@@ -165,8 +164,7 @@ def _types(value: Any) -> dict[str, str]:
     types: dict[str, str] = {}
     for column, name in opt.as_names("types", value).items():
         if name.lower() == _REFUSED:
-            raise OptionError(
-                f"option types: column {column!r} cannot be structured, since a column has one value and no components"
-            )
+            why = "since a column has one value and no components"
+            raise OptionError(f"option types: column {column!r} cannot be structured, {why}")
         types[column.lower()] = opt.as_choice("types", name, TYPES)
     return types

@@ -268,21 +268,14 @@ class Snapshot:
             for names, which, values in _by_columns(keys):
                 key = [table.column(name) for name in names]
                 known = [index for index in key if index is not None]
-                places = np.full(len(keys), -1, dtype=np.int64)
-                if len(known) == len(key):
+                places, keyed = np.full(len(keys), -1, dtype=np.int64), len(known) == len(key)
+                if keyed:
                     places[which] = table.rows_of(known, values)
                 member = np.zeros(len(keys), dtype=np.bool_)
                 member[which] = True
                 chosen = np.flatnonzero((key_code >= 0) & member[key_code])
-                yield _Objects(
-                    table,
-                    names,
-                    len(known) == len(key),
-                    here[chosen],
-                    places[key_code[chosen]],
-                    kind[here[chosen]] <= 6,
-                    columns.take(pa.array(chosen)),
-                )
+                members, at, column = here[chosen], places[key_code[chosen]], columns.take(pa.array(chosen))
+                yield _Objects(table, names, keyed, members, at, kind[members] <= 6, column)
 
 
 @dataclass(frozen=True, slots=True)
