@@ -72,15 +72,8 @@ def _java() -> Check:
 
 
 def _memory() -> Check:
-    total = machine.memory_bytes()
-    return _check(
-        "memory",
-        total >= _LEAST_MEMORY,
-        _gib(total),
-        f"{_gib(_LEAST_MEMORY)} or more",
-        "small captures only",
-        optional=True,
-    )
+    total, needed = machine.memory_bytes(), f"{_gib(_LEAST_MEMORY)} or more"
+    return _check("memory", total >= _LEAST_MEMORY, _gib(total), needed, "small captures only", optional=True)
 
 
 def _browser() -> Iterator[Check]:

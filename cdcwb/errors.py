@@ -71,17 +71,14 @@ class CaptureError(Exception):
         return "\n".join((self.sentence, *self.advice))
 
     def _render_traceback_(self) -> list[str]:
-        """The lines that IPython shows instead of a stack trace: the sentence and the advice."""
-        return [_printable(line) for line in (f"{type(self).__name__}: {self.sentence}", *self.advice)]
+        """The lines that IPython shows instead of a stack trace: the sentence and the advice, in which the control
+        characters of captured text are escaped."""
+        lines = (f"{type(self).__name__}: {self.sentence}", *self.advice)
+        return ["".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line) for line in lines]
 
     def __reduce__(self) -> tuple[object, ...]:
         about = {name: getattr(self, name) for name in ("path", "offset", "needed", "available", "advice")}
         return _rebuild, (type(self), self.message, about)
-
-
-def _printable(text: str) -> str:
-    """Escapes the control characters of a message, which may contain captured text."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _rebuild(kind: type[CaptureError], message: str, about: dict[str, Any]) -> CaptureError:

@@ -61,29 +61,22 @@ def plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@dataclass(eq=False)
 class ReadingPlan:
     """How a capture is read. ``detected_rows`` are the rows of the table ``detected``; ``with_images``, ``mode`` and
     ``keys`` are the options that all formats share; ``origin`` is None for a DataFrame."""
 
-    def __init__(
-        self,
-        fmt: Format,
-        plan: Plan,
-        detected: list[dict[str, Any]],
-        images: bool,
-        mode: str,
-        keys: dict[str, list[str]],
-        origin: Origin | None = None,
-    ) -> None:
-        self.format = fmt
-        self.plan = plan
-        self.detected_rows = detected
-        self.with_images = images
-        self.mode = mode
-        self.keys = keys
-        self.files = fmt.files(plan)
-        self.facts = plan.facts
-        self.origin = origin
+    format: Format
+    plan: Plan
+    detected_rows: list[dict[str, Any]]
+    with_images: bool
+    mode: str
+    keys: dict[str, list[str]]
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        """Looks up the files and the facts of the plan."""
+        self.files, self.facts = self.format.files(self.plan), self.plan.facts
 
     def continuation(self) -> dict[str, Any]:
         """What appending files to the saved capture needs, or (``not``) why they cannot be appended."""
@@ -274,7 +267,7 @@ class LocalTables:
     def transactions(self) -> Batches:
         """One row per transaction."""
         parts = [*self._rows(SplitPart("transactions", images=False)), *map(counts_of, self._crossing(False))]
-        yield summarised(_table(parts, PARTS)).select(model.TRANSACTIONS.names)
+        yield summarised(pa.Table.from_batches(parts, PARTS).combine_chunks()).select(model.TRANSACTIONS.names)
 
     def table_versions(self) -> Batches:
         """One row per version of a table."""
@@ -352,10 +345,6 @@ def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> 
     with pq.ParquetWriter(path, schema) as writer:
         for batch in batches:
             writer.write_batch(batch.select(schema.names))
-
-
-def _table(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches(list(batches), schema).combine_chunks()
 
 
 FIRST_POSITIONS: Final = ("kind", "table_version", "position")

@@ -311,13 +311,3 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "detected": DETECTED,
 }
 """Every table of a capture by the name of its property."""
-
-
-def describe(table: str) -> str:
-    """The columns of a table as text: a line each with name, type and meaning.
-
-    Raises KeyError for a name that is not in :data:`TABLES`.
-    """
-    rows = [(f.name, str(f.type), (f.metadata or {}).get(b"comment", b"").decode()) for f in TABLES[table]]
-    width = max(len(name) for name, _, _ in rows)
-    return "\n".join(f"{name:<{width}}  {kind}  {meaning}" for name, kind, meaning in rows)

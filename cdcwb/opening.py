@@ -116,9 +116,8 @@ def check_capture(path: Paths, format: str = "auto", options: Mapping[str, Any] 
         return CheckedCapture(_check_files(list_files(path), format, known_options))
     saved, *others = folders.values()
     if others:
-        raise CaptureError(
-            f"{saved} is a saved capture too; files can be appended to one saved capture only", path=str(others[0])
-        )
+        sentence = f"{saved} is a saved capture too; files can be appended to one saved capture only"
+        raise CaptureError(sentence, path=str(others[0]))
     about = read_description(saved)
     if new_files := [item for item in paths if item not in folders]:
         return CheckedCapture(_check_appended(saved, about, paths, new_files, format, known_options), saved, about)
@@ -224,7 +223,10 @@ def open_tables(checked: CheckedCapture, spark: SparkSession | None = None) -> L
     """The tables of the capture that :func:`check_capture` checked. ``spark``: the session to use; None: the running
     one, or a new one as soon as one is needed."""
     if checked.table is not None:
-        return _open_database(checked.table, *checked.requested, spark or _session(checked.packages))
+        frame, detected = checked.table.rows(spark or _session(checked.packages))  # up to its present last id
+        (format, options), name = checked.requested, checked.table.name.label
+        with checked.table.errors():
+            return open_rows(frame, format, {**options, "name": name}, [detected])
     if checked.reading is None:
         assert checked.saved is not None
         return Saved(spark, checked.saved, dict(checked.about or {}))
@@ -276,13 +278,6 @@ def _session(packages: Sequence[str] = ()) -> SparkSession:
     return get_spark(packages=packages)
 
 
-def _open_database(table: JdbcTable, format: str, options: Mapping[str, Any], session: SparkSession) -> LiveRows:
-    """The tables of a capture of a database table, up to its present last id."""
-    frame, detected = table.rows(session)
-    with table.errors():
-        return open_rows(frame, format, {**options, "name": table.name.label}, [detected])
-
-
 def _recognised(frame: DataFrame, name: str, options: dict[str, Any]) -> tuple[RowFormat, Recognition]:
     """The format of messages in rows, detected from the first as that of a file. ``name`` is that of the rows."""
     import pyarrow.parquet as pq
@@ -331,10 +326,8 @@ def _check_keys(fmt: Format, plan: Plan, keys: Mapping[str, Sequence[str]]) -> N
     ignored."""
     versions = fmt.table_versions(plan).to_pylist() if keys else []
     for table, columns in keys.items():
-        of_table = [
-            row for row in versions if table in (row["table_name"], f"{row['schema_name']}.{row['table_name']}")
-        ]
-        known = list(dict.fromkeys(column["name"] for row in of_table for column in row["columns"]))
+        rows = [row for row in versions if table in (row["table_name"], f"{row['schema_name']}.{row['table_name']}")]
+        known = list(dict.fromkeys(column["name"] for row in rows for column in row["columns"]))
         for column in columns if known else ():
             if column not in known:
                 raise OptionError(

@@ -74,9 +74,8 @@ def _put(new: Path, target: Path, replaces: bool) -> None:
         try:
             put(new, target)
         except FileExistsError:
-            raise CaptureError(
-                "was created by someone else during the save; not overwritten", path=str(target)
-            ) from None
+            sentence = "was created by someone else during the save; not overwritten"
+            raise CaptureError(sentence, path=str(target)) from None
         return
     exchange(new, target)
     if not is_saved(new):  # replaced at the last moment

@@ -21,6 +21,14 @@ _SENT: Final = 32 << 20  # bytes of values that are sent to every task
 T = TypeVar("T")
 
 
+def packed(batch: pa.RecordBatch) -> bytes:
+    """A batch as one value of Spark: an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
 @dataclass(frozen=True)
 class TaskReader:
     """Rows that tasks of Spark read: ``through`` gives the DataFrame, of a schema, that a function makes of their
@@ -125,14 +133,11 @@ class SparkRows(Rows):
         """See :class:`Rows`."""
         schema = self.schema
 
-        def packed(batches: Batches) -> Batches:
+        def answers(batches: Batches) -> Batches:
             for batch in conform(batches, schema):
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, schema) as stream:
-                    stream.write_batch(batch)
-                yield pa.RecordBatch.from_pydict({"answer": [sink.getvalue().to_pybytes()]})
+                yield pa.RecordBatch.from_pydict({"answer": [packed(batch)]})
 
-        for row in self._through(packed, _ANSWER).toLocalIterator():
+        for row in self._through(answers, _ANSWER).toLocalIterator():
             yield from pa.ipc.open_stream(row.answer)
 
     def write(self, folder: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pyarrow as pa
+
 from cdcwb import model
 from cdcwb.dataset import Batches, Rows, needs_images, schema_of
 from cdcwb.errors import CaptureError
@@ -31,7 +33,6 @@ from cdcwb.stored import Stored
 from cdcwb.writing import naming, scratch
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from cdcwb.spark.source import RowsOf
@@ -153,7 +154,7 @@ class Live(ReadingPlan, _InSession):
         if table == "transactions":
             return self._transactions().select(columns)
         if table == "table_versions":
-            return Rows(lambda: iter(self._versions.select(columns).to_batches()), schema_of(table, columns))
+            return Rows.of(self._versions.select(columns).cast(schema_of(table, columns)))
         if table != "changes" or not self._is_assembled_in_splits:
             return super().spark_rows(table, columns)
         rows = self._reading(schema_of(table, columns), **self._of_changes(images, columns))
@@ -268,7 +269,7 @@ class Live(ReadingPlan, _InSession):
 
     def table_versions(self) -> DataFrame:
         """One row per version of a table."""
-        return self._frame(self._versions)
+        return Rows.of(self._versions).to_frame(self.spark)
 
     @cached_property
     def _versions(self) -> pa.Table:
@@ -277,11 +278,9 @@ class Live(ReadingPlan, _InSession):
 
     def problems(self) -> DataFrame:
         """One row per problem."""
-        import pyarrow as pa
-
         from cdcwb.spark.exchange import problems_of
 
-        others = self._frame(pa.Table.from_pylist(self.format.problems(self.plan), schema=model.PROBLEMS))
+        others = Rows.of(pa.Table.from_pylist(self.format.problems(self.plan), model.PROBLEMS)).to_frame(self.spark)
         if self._is_sorted:
             columns = [name for name in model.EVENTS.names if name not in _OF_IMAGES]
             problems = self._in_order(SplitPart("findings"), self.with_images, columns, "PERMISSIVE")
@@ -297,16 +296,7 @@ class Live(ReadingPlan, _InSession):
 
     def detected(self) -> DataFrame:
         """One row per detected setting."""
-        import pyarrow as pa
-
-        return self._frame(pa.Table.from_pylist(self.detected_rows, schema=model.DETECTED))
-
-    def _frame(self, table: pa.Table) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return self.spark.createDataFrame(
-            table, from_arrow_schema(table.schema)
-        )  # Connect infers no schema from a table without rows
+        return Rows.of(pa.Table.from_pylist(self.detected_rows, model.DETECTED)).to_frame(self.spark)
 
     def table(self, request: TableRequest) -> DataFrame:
         """One table's row records with real types."""

@@ -89,10 +89,8 @@ def check_format(
     read, refused = _check_mutations(format, paths, given, mutations, random.Random(seed))
     growth = _growth(format, paths, given)
     assert growth < 3, f"twice the files take {growth:.1f} times the work"
-    events, changes, transactions, problems = (
-        len(whole[name]) for name in ("events", "changes", "transactions", "problems")
-    )
-    return Checked(events, changes, transactions, problems, trees, read, refused, growth)
+    numbers = (len(whole[name]) for name in ("events", "changes", "transactions", "problems"))
+    return Checked(*numbers, trees, read, refused, growth)
 
 
 def _tables(format: str, paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -108,11 +106,11 @@ def _tables_of_spark(
     import cdcwb
 
     capture = cdcwb.load(list(paths), format, spark=spark, **options)
-    found = {}
-    for name, schema in model.TABLES.items():
-        if name != "detected":
-            found[name] = _ordered(getattr(capture, name).select(*schema.names).toArrow().cast(schema))
-    return found
+    return {
+        name: _ordered(getattr(capture, name).select(*schema.names).toArrow().cast(schema))
+        for name, schema in model.TABLES.items()
+        if name != "detected"
+    }
 
 
 def _ordered(table: pa.Table) -> list[dict[str, Any]]:

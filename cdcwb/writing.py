@@ -18,7 +18,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -120,16 +120,12 @@ def try_lock(folder: Path) -> int | None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    try:
+    with ExitStack() as unless_locked, suppress(BlockingIOError, FileNotFoundError):
+        unless_locked.callback(os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), folder.lstat()):
+            unless_locked.pop_all()
             return handle
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    except OSError:
-        os.close(handle)
-        raise
-    os.close(handle)
     return None
 
 

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from cdcwb import model
-from cdcwb.dataset import Batches, runs_of
+from cdcwb.dataset import Batches, dealt, runs_of
 from cdcwb.formats import get_format
 from cdcwb.formats.delivered import EndsOfOthers, ends_elsewhere
 from cdcwb.formats.dissector import Plan
@@ -25,7 +23,7 @@ from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.requests import select, with_all_columns
 from cdcwb.formats.summaries import PARTS, counts_of, summarised
 from cdcwb.model import Outcome
-from cdcwb.spark_rows import SparkRows
+from cdcwb.spark_rows import SparkRows, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,34 +47,10 @@ def send(name: str, batch: pa.RecordBatch, key: str | None, groups: int, place: 
     :data:`SENT`."""
     if not batch.num_rows:
         return
-    if key is None:
-        parts = {((place >> 32) + place) % groups: batch}
-    else:
-        coded = batch[key].dictionary_encode()
-        texts = np.array([*coded.dictionary.to_pylist(), ""], object)
-        hashed = (pd.util.hash_array(texts, categorize=False) % groups).astype(np.int32)
-        group = hashed[coded.indices.fill_null(len(texts) - 1).to_numpy()]
-        order = np.argsort(group, kind="stable")
-        rows, starts = batch.take(pa.array(order)), np.flatnonzero(np.diff(group[order], prepend=-1))
-        ends = [*starts[1:].tolist(), len(order)]
-        numbers = group[order][starts].tolist()
-        slices = (rows.slice(start, end - start) for start, end in zip(starts.tolist(), ends, strict=True))
-        parts = dict(zip(numbers, slices, strict=True))
-    columns = [
-        pa.array([name] * len(parts), pa.string()),
-        pa.array(list(parts), pa.int32()),
-        pa.array([place] * len(parts), pa.int64()),
-        pa.array(map(_written, parts.values()), pa.binary()),
-    ]
-    yield pa.RecordBatch.from_arrays(columns, schema=SENT)
-
-
-def _written(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    of_place = ((place >> 32) + place) % groups
+    parts = {of_place: batch} if key is None else dict(dealt(batch, [key], groups))
+    columns = {"name": [name] * len(parts), "group": list(parts), "place": [place] * len(parts)}
+    yield pa.RecordBatch.from_pydict(columns | {"batch": list(map(packed, parts.values()))}, SENT)
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 
 STOPPED: Final = "the Spark session of this capture was stopped: load the capture again"
 
-_RUNTIME: Final = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
+_RUNTIME: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
 """Settings that cdcwb needs in any session, new or running."""
 
 _JAVA_OPTIONS: Final = " ".join(
@@ -201,7 +198,7 @@ def _start(app_name: str, packages: Sequence[str]) -> SparkSession:
     else:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     own = _own_settings(configured["spark.master"])
-    if packages and not _names_packages(environ.get("PYSPARK_SUBMIT_ARGS", "")):
+    if packages and {"--packages", "--jars"}.isdisjoint(shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", ""))):
         own["spark.jars.packages"] = ",".join(packages)
     conf = SparkConf(loadDefaults=False).setAll(list({**own, **configured}.items()))
     # a stopped session leaves its JVM running
@@ -243,10 +240,6 @@ def _own_settings(master: str) -> dict[str, str]:
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             settings["spark.driver.memory"] = f"{driver_memory(machine.memory_bytes())}m"
     return settings
-
-
-def _names_packages(arguments: str) -> bool:
-    return not {"--packages", "--jars"}.isdisjoint(shlex.split(arguments))
 
 
 def _given_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, lru_cache, partial
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -89,15 +89,9 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(_source_of(name))
 
 
-@dataclass
 class _Splits(InputPartition):
     """Consecutive splits of a plan, ``[first, stop)``, with their ``portion`` of it (None: the plan has all its
     splits), and the ends in other splits."""
-
-    first: int
-    stop: int
-    portion: Sequence[Any] | None
-    ends: EndsOfOthers
 
     def __init__(self, first: int, stop: int, portion: Sequence[Any] | None, ends: EndsOfOthers = NO_ENDS) -> None:
         super().__init__(first)
@@ -245,12 +239,9 @@ def _request(options: dict[str, str]) -> TableRequest | None:
     if "table" not in options:
         return None
     columns = options.get("columns")
-    return TableRequest(
-        options["table"],
-        None if columns is None else tuple(columns.split("\x1f")) if columns else (),
-        options.get("table_images", "both"),
-        options.get("table_schema", "in_force"),
-    )
+    names = None if columns is None else tuple(columns.split("\x1f")) if columns else ()
+    images, schema = options.get("table_images", "both"), options.get("table_schema", "in_force")
+    return TableRequest(options["table"], names, images, schema)
 
 
 def _columns(options: Mapping[str, str]) -> list[str] | None:
@@ -447,7 +438,7 @@ class RowsOf:
     def starts(self) -> dict[int, int]:
         """The number of the first row of each partition."""
         if self._starts is None:
-            self.run(_nothing)
+            self.run(lambda _batches: b"")
         return self._starts or {}
 
     def run(self, function: Callable[[Iterator[pa.RecordBatch]], bytes]) -> list[bytes]:
@@ -458,15 +449,12 @@ class RowsOf:
         known = self._starts or {}
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            counted = _numbered(batches, known)
-            result: tuple[bool, Any]
-            try:
-                result = (True, function(counted))
-            except CaptureError as reason:
-                result = (False, reason)
+            sizes: list[int] = []
+            counted = _numbered(batches, known, sizes)
+            result = _attempt(function, counted)
             for _ in counted:  # also counts rows that the function did not read
                 pass
-            row = {"partition": [_partition()], "rows": [counted.rows], "result": [pickle.dumps(result)]}
+            row = {"partition": [_partition()], "rows": [sum(sizes)], "result": [pickle.dumps(result)]}
             yield pa.RecordBatch.from_pydict(row, schema=_RESULT)
 
         rows_of_tasks = self.frame.mapInArrow(work, from_arrow_schema(_RESULT)).collect()
@@ -486,35 +474,29 @@ class RowsOf:
 _RESULT = pa.schema([("partition", pa.int32()), ("rows", pa.int64()), ("result", pa.binary())])
 
 
-def _nothing(batches: Iterator[pa.RecordBatch]) -> bytes:
-    return b""
-
-
 def _partition() -> int:
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
 
 
-class _Counted:
-    """Yields batches with row numbers, and counts them."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch], first: int = 0) -> None:
-        self._batches = batches
-        self._first = first
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        batch = next(self._batches)
-        first = self._first + self.rows
-        self.rows += batch.num_rows
-        return batch.append_column(ROW, pa.array(np.arange(first, first + batch.num_rows)))
+def _attempt(function: Callable[[Any], Any], argument: Any) -> tuple[bool, Any]:
+    """Whether a function succeeds, and its result, or the CaptureError that it raises: Spark replaces the class of an
+    exception from a worker."""
+    try:
+        return True, function(argument)
+    except CaptureError as reason:
+        return False, reason
 
 
-def _numbered(batches: Iterator[pa.RecordBatch], starts: Mapping[int, int]) -> _Counted:
-    return _Counted(batches, starts.get(_partition(), 0))
+def _numbered(
+    batches: Iterator[pa.RecordBatch], starts: Mapping[int, int], sizes: list[int]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a partition with the numbers of their rows; ``sizes`` gets the number of rows of each."""
+    first = starts.get(_partition(), 0)
+    for batch in batches:
+        sizes.append(batch.num_rows)
+        yield batch.append_column(ROW, pa.array(np.arange(first, first + batch.num_rows)))
+        first += batch.num_rows
 
 
 def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozenset[str] | None = None) -> DataFrame:
@@ -526,7 +508,7 @@ def read_rows(rows: RowsOf, format: str, options: dict[str, str], needed: frozen
         frame = frame.select(*[frame[f"`{name}`"] for name in frame.columns if name.lower() in needed])
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from reader.read_rows(_numbered(batches, starts), _partition())
+        yield from reader.read_rows(_numbered(batches, starts, []), _partition())
 
     return frame.mapInArrow(read, schema_of(format, options))
 
@@ -546,8 +528,7 @@ def runner(spark: SparkSession) -> Run:
     """A function that maps a function over tasks in Spark, one partition each (for many tasks: several consecutive
     ones), and returns the results in order. A partition receives its own tasks only, unless these are few.
 
-    A CaptureError of a task is raised here with its class. It is sent as a row, because Spark replaces the class of an
-    exception from a worker.
+    A CaptureError of a task is raised here with its class; it is sent as a row.
     """
 
     def run(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -596,13 +577,8 @@ def _worker(
             columns = [column.to_pylist() for column in batch.columns]
             for first, group in [groups[at] for at in columns[0]] if groups else zip(*columns, strict=True):
                 for index, task in enumerate(pickle.loads(group), first):
-                    try:
-                        result = (True, function(task))
-                    except CaptureError as reason:
-                        result = (False, reason)
-                    yield pa.RecordBatch.from_pydict(
-                        {"task": pa.array([index], pa.int64()), "result": pa.array([pickle.dumps(result)], pa.binary())}
-                    )
+                    result = pickle.dumps(_attempt(function, task))
+                    yield pa.RecordBatch.from_pydict({"task": [index], "result": [result]})
 
     return work
 
