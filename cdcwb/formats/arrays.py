@@ -34,8 +34,8 @@ _HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)
 
 
 def as_array(values: pa.Array) -> Bools:
-    """Truth values as numpy has them."""
-    found: Bools = values.to_numpy(zero_copy_only=False)
+    """Truth values as numpy has them; null is false."""
+    found: Bools = (pc.fill_null(values, False) if values.null_count else values).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -85,13 +85,8 @@ def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bool
     np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
     offsets[2 * count :] = len(buffer)
     slots = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
-    return slots.take(
-        pa.Array.from_buffers(
-            pa.int32(),
-            count,
-            [None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")), _evens(count)],
-        )
-    )
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return slots.take(pa.Array.from_buffers(pa.int32(), count, [validity, _evens(count)]))
 
 
 def interleaved(columns: Sequence[pa.StringArray], index: Ints | None = None) -> pa.StringArray:
@@ -254,11 +249,8 @@ class MapBuilder:
                 of_keys = np.array([[len(key) for key in keys]], dtype=np.int32)
                 _rows_at(lengths, len(keys))[offsets[records]] = _rows_at(of_keys, len(keys))
                 _rows_at(places, len(keys))[offsets[records]] = _rows_at(values.astype(np.int32), len(keys), len(keys))
-        return pa.MapArray.from_arrays(
-            pa.array(offsets, mask=np.append(self._group_of == 0, False)),
-            self._key_texts(lengths),
-            self._pool.gather(places),
-        )
+        edges = pa.array(offsets, mask=np.append(self._group_of == 0, False))
+        return pa.MapArray.from_arrays(edges, self._key_texts(lengths), self._pool.gather(places))
 
     def _key_texts(self, lengths: npt.NDArray[np.int32]) -> pa.Array:
         """The keys of all entries: those of a record are copied together, and split by their lengths."""
@@ -338,13 +330,9 @@ class EventBatch:
             self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
 
     def texts(
-        self,
-        name: str,
-        keys: Sequence[str],
-        columns: Sequence[pa.StringArray],
-        index: Ints,
+        self, name: str, keys: Sequence[str], columns: Sequence[pa.StringArray], index: Ints,
         absent: Bools | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A map column: for the records ``index`` these keys, with an array of values for each; see :meth:`entries`."""
         if len(index) and self.wanted.needs(name):
             places = [self.pool.add(column) for column in columns]
@@ -408,6 +396,17 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
     """The facts of a container about its messages, by their names in headers; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
+
+
+def filled(schema: pa.Schema, columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
+    """``count`` rows with this schema: these columns as its types, null where there is none."""
+    arrays = [_typed(columns[f.name], f.type) if f.name in columns else pa.nulls(count, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def columns_in(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch by their names."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 # --- from rows ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array, labels
+from cdcwb.formats.arrays import as_array, columns_in, filled, labels
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.groups import Groups
 from cdcwb.formats.kernels import Bools, Ints
@@ -74,13 +74,11 @@ def assembled(
     """The changes whose last records are the rows ``done``, and whose other halves are the rows ``other``, -1 for
     none; ``places`` are the numbers of ``done`` among the changes."""
     kind = rows["kind"].take(pa.array(done))
-    turned = (other >= 0) & pc.equal(kind, str(Kind.BEFORE)).to_numpy(zero_copy_only=False)
+    turned = (other >= 0) & as_array(pc.equal(kind, str(Kind.BEFORE)))
     # the row of a change is that of its after half
     of, pair = np.where(turned, other, done), np.where(turned, done, other)
     taken = pa.array(of)
-    columns: dict[str, pa.Array] = {
-        name: _take(rows[name], taken) for name in model.CHANGES.names if name in rows.schema.names
-    }
+    columns = {name: _take(rows[name], taken) for name in model.CHANGES.names if name in rows.schema.names}
     columns["before"] = _take(rows["before"], pa.array(np.where(pair >= 0, pair, of)))
     columns["kind"] = pc.if_else(pa.array(halves.alone[places]), kind, str(Kind.CHANGE))
     columns["problems"] = _problems(rows, of, pair, turned & halves.ordered, halves.alone[places])
@@ -94,9 +92,7 @@ def assembled(
     columns["outcome"] = pc.if_else(is_undone, str(Outcome.UNDONE), became.outcome.take(at))
     columns["commit_position"] = became.commit_position.take(at)
     columns["committed_at"] = became.committed_at.take(at)
-    return pa.RecordBatch.from_arrays(
-        [columns[field.name].cast(field.type) for field in model.CHANGES], schema=model.CHANGES
-    )
+    return filled(model.CHANGES, columns, len(done))
 
 
 def _take(column: pa.Array, rows: pa.Array) -> pa.Array:
@@ -141,22 +137,19 @@ def _with_disagreements(columns: dict[str, pa.Array], whole: Bools) -> pa.Array:
     problems = columns["problems"]
     both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
     asked = pc.and_(pc.and_(both, columns["changed_columns"].is_valid()), pa.array(whole))
-    asked = pc.and_(asked, pc.fill_null(pc.equal(columns["operation"], str(Operation.UPDATE)), False))
-    rows = np.flatnonzero(asked.to_numpy(zero_copy_only=False))
+    asked = pc.and_(asked, pc.equal(columns["operation"], str(Operation.UPDATE)))
+    rows = np.flatnonzero(as_array(asked))
     if not len(rows):
         return problems
     by_mask = columns["changed_columns"].take(pa.array(rows))
     by_images = _differing(columns["before"], columns["after"], rows)
-    odd: dict[int, str] = {}
-    for row, mask, images in zip(rows.tolist(), by_mask.to_pylist(), by_images.to_pylist(), strict=True):
-        if set(mask) != set(images):
-            odd[row] = disagreement(_without(mask, images), _without(images, mask))
-    if not odd:
-        return problems
-    found = problems.to_pylist()
-    for row, sentence in odd.items():
+    both_lists = zip(rows.tolist(), by_mask.to_pylist(), by_images.to_pylist(), strict=True)
+    odd = [(row, mask, images) for row, mask, images in both_lists if set(mask) != set(images)]
+    found = problems.to_pylist() if odd else []
+    for row, mask, images in odd:
+        sentence = disagreement(_without(mask, images), _without(images, mask))
         found[row] = [*(found[row] or ()), {"code": str(Problem.MASK_IMAGES), "detail": sentence}]
-    return pa.array(found, problems.type)
+    return pa.array(found, problems.type) if odd else problems
 
 
 def _without(names: list[str], others: list[str]) -> list[str]:
@@ -171,7 +164,7 @@ def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
     compared = pc.and_(pc.and_(update, both), pc.invert(masked))
     source = pc.if_else(compared, str(ChangeSource.IMAGES), pa.scalar(None, pa.string()))
     source = pc.if_else(masked, str(ChangeSource.MASK), source)
-    rows = np.flatnonzero(compared.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(as_array(compared))
     if not len(rows):
         return columns["changed_columns"], source
     return spliced(columns["changed_columns"], rows, _differing(columns["before"], columns["after"], rows)), source
@@ -199,11 +192,11 @@ def _entries(maps: pa.MapArray, rows: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
     """For each name the entry of its row's map with that name, -1 for none. It is mostly at the same ``place``."""
-    offsets, valid = maps.offsets.to_numpy(), maps.is_valid().to_numpy(zero_copy_only=False)
+    offsets, valid = maps.offsets.to_numpy(), as_array(maps.is_valid())
     there = offsets[row] + place
     fits = (there < offsets[row + 1]) & valid[row]
     alike = pc.equal(maps.keys.take(pa.array(there, mask=~fits)), names)
-    found = np.where(pc.fill_null(alike, False).to_numpy(zero_copy_only=False), there, -1)
+    found = np.where(as_array(alike), there, -1)
     rest = np.flatnonzero((found < 0) & valid[row])
     if len(rest):
         some, entry_row = np.unique(row[rest], return_inverse=True)
@@ -220,9 +213,7 @@ def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
 
 def _same(one: pa.Array, other: pa.Array) -> Bools:
     """A mask of values that are equal, or both null."""
-    equal = pc.fill_null(pc.equal(one, other), False)
-    found: Bools = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(other))).to_numpy(zero_copy_only=False)
-    return found
+    return as_array(pc.equal(one, other)) | as_array(pc.and_(pc.is_null(one), pc.is_null(other)))
 
 
 def _lists(names: pa.Array, chosen: Bools, ends: Ints) -> pa.Array:
@@ -241,12 +232,9 @@ def spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
 # --- what options and the source's rules add --------------------------------------------------------------------------
 
 
-def with_columns(changes: pa.RecordBatch, known: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def with_columns(changes: pa.RecordBatch, known: dict[str, pa.Array]) -> pa.RecordBatch:
     """Changes with some columns replaced."""
-    columns = [
-        known[field.name].cast(field.type) if field.name in known else changes[field.name] for field in model.CHANGES
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=model.CHANGES)
+    return filled(model.CHANGES, columns_in(changes) | known, changes.num_rows)
 
 
 def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
@@ -254,7 +242,7 @@ def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
     if not len(ends):
         return changes
     mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
-    rolled_back = pa.array(ends.some(as_array(pc.fill_null(ends.column("rolls_back"), False)))).take(mine)
+    rolled_back = pa.array(ends.some(as_array(ends.column("rolls_back")))).take(mine)
     undone = pc.is_in(changes["outcome"], pa.array([str(Outcome.UNDO), str(Outcome.UNDONE)]))
     is_rolled_back = pc.and_not(pc.fill_null(rolled_back, False), undone)
     known = {
@@ -276,22 +264,21 @@ def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa
     names = labels(changes["schema_name"], changes["table_name"])
     for table, columns in keys.items():
         named = pc.or_kleene(pc.equal(names, table), pc.equal(changes["table_name"], table))
-        rows = np.flatnonzero(pc.fill_null(named, False).to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(as_array(named))
         if not len(rows):
             continue
         after, before = changes["after"].take(pa.array(rows)), changes["before"].take(pa.array(rows))
-        last = after.is_valid().to_numpy(zero_copy_only=False)
+        last = as_array(after.is_valid())
         image = pa.concat_arrays([after, before]).take(pa.array(np.arange(len(rows)) + np.where(last, 0, len(rows))))
         row, entry, _ = _entries(image, np.arange(len(rows)))
-        of_key = pc.is_in(image.keys.take(pa.array(entry)), pa.array(columns)).to_numpy(zero_copy_only=False)
+        of_key = as_array(pc.is_in(image.keys.take(pa.array(entry)), pa.array(columns)))
         count = np.bincount(row[of_key], minlength=len(rows))
         complete = count == len(set(columns))
         kept = pa.array(entry[of_key & complete[row]])
         offsets = np.concatenate([[0], np.cumsum(np.where(complete, count, 0))])
         nulls = np.append(~complete, False)
-        found = pa.MapArray.from_arrays(
-            pa.array(offsets.astype(np.int32), mask=nulls), image.keys.take(kept), image.items.take(kept)
-        )
+        edges = pa.array(offsets.astype(np.int32), mask=nulls)
+        found = pa.MapArray.from_arrays(edges, image.keys.take(kept), image.items.take(kept))
         changes = with_columns(changes, {"key": spliced(changes["key"], rows, found)})
     return changes
 
@@ -302,9 +289,7 @@ def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) 
     identify the row (docs/formats/goldengate.md §4.5). The source is ``log`` if any of them was not compared."""
     is_update = pc.equal(changes["operation"], str(Operation.UPDATE))
     rule = pc.and_(pc.is_in(changes["record_type"], pa.array(sorted(compressed), pa.string())), is_update)
-    rows = np.flatnonzero(
-        pc.fill_null(pc.and_(rule, changes["after"].is_valid()), False).to_numpy(zero_copy_only=False)
-    )
+    rows = np.flatnonzero(as_array(pc.and_(rule, changes["after"].is_valid())))
     if not len(rows):
         return changes
     before, after = changes["before"], changes["after"]
@@ -315,7 +300,7 @@ def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) 
     same = _same(before.items.take(pa.array(there, mask=there < 0)), values)
     written = np.where(there >= 0, ~same, _found(changes["key"], rows[row], place, names) < 0)
     unseen = np.bincount(row[written & (there < 0)], minlength=len(rows)) > 0
-    unseen |= before.is_null().to_numpy(zero_copy_only=False)[rows]
+    unseen |= as_array(before.is_null())[rows]
     source = pc.if_else(pa.array(unseen), str(ChangeSource.LOG), str(ChangeSource.IMAGES))
     known = {
         "changed_columns": spliced(changes["changed_columns"], rows, _lists(names, written, ends)),

@@ -81,15 +81,13 @@ def frozen_times(rows: pa.Table) -> list[dict[str, Any]]:
     ahead = np.nan_to_num(last - _seconds(sequence_times(low)[0]), nan=-1)
     chosen = np.flatnonzero((many >= _TRANSACTIONS) & (spans >= _SECONDS) & (ahead >= _SECONDS / 2))
     events, high = groups.sum(groups.column("events")), groups.greatest(groups.column("high"))
-    return [
-        problem_row(
-            Problem.CLOCK,
-            f"{events[row]} events of {many[row]} transactions, whose own times span "
-            f"{Decimal(repr(float(spans[row]))).quantize(Decimal('0.1'), ROUND_HALF_UP)} s, have one change sequence "
-            f"time: {low[row]} to {high[row]}; the server's clock was moved back",
-        )
-        for row in chosen.tolist()
-    ]
+    found = []
+    for row in chosen.tolist():
+        span = Decimal(repr(float(spans[row]))).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        sentence = f"{events[row]} events of {many[row]} transactions, whose own times span {span} s, have one change "
+        sentence += f"sequence time: {low[row]} to {high[row]}; the server's clock was moved back"
+        found.append(problem_row(Problem.CLOCK, sentence))
+    return found
 
 
 def _seconds(times: pa.Array) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -101,7 +101,7 @@ class HalvesJoiner:
 
 
 def _ends(groups: Groups, halved: Halved) -> pa.RecordBatch:
-    last = as_array(pc.fill_null(groups.column("last_in_transaction"), False))
+    last = as_array(groups.column("last_in_transaction"))
     commits = groups.are(Kind.COMMIT) & (as_array(pc.is_valid(groups.column("commit_position"))) | last)
     if halved.consecutive:  # the last record of a transaction is its commit
         commits |= has_place(groups) & last

@@ -38,7 +38,6 @@ class Scanned(Protocol):
 
     def nothing(self, begin: int) -> Self:
         """The same for a part in which no record begins: that at ``begin`` is the next one's."""
-        ...
 
 
 F = TypeVar("F", bound=Scanned)
@@ -249,7 +248,6 @@ class Plan(Protocol):
 
     def to_text(self) -> str:
         """The plan as one line of ASCII text."""
-        ...
 
 
 class PlanText:
@@ -403,22 +401,18 @@ class Assembling(Protocol):
 
     def in_splits(self, plan: Any) -> bool:
         """Whether splits can be read separately; otherwise all events are read together."""
-        ...
 
     def read_changes(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """The changes that begin in a split, as batches of :data:`cdcwb.model.CHANGES`. ``wanted`` names tables only if
         the format reads :attr:`Format.by_table`."""
-        ...
 
     def read_transactions(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """The parts of transactions in a split, as batches of :data:`cdcwb.formats.summaries.PARTS`."""
-        ...
 
     def read_checked(self, plan: Any, split: Any, wanted: Wanted, read: Read) -> Named:
         """What one pass over a split shows: ``checked``, the events with problems; ``changes`` that have problems which
         none of their events has; ``transactions``, the parts of those that may be incomplete; and rows that are
         compared with those of other splits (:func:`cdcwb.formats.parts.key_of`)."""
-        ...
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -502,9 +496,8 @@ def get_format(name: str) -> Format:
     """The format of that name. Raises UnknownFormatError with the known names and the nearest, and for one that cannot
     be imported."""
     if name not in FORMATS:
-        raise UnknownFormatError(
-            f"unknown format {name!r}.{nearest(name, FORMATS)} There are: auto, {', '.join(FORMATS)}."
-        )
+        known = f"There are: auto, {', '.join(FORMATS)}."
+        raise UnknownFormatError(f"unknown format {name!r}.{nearest(name, FORMATS)} {known}")
     try:
         made: Format = FORMATS[name].load()()
     except (ImportError, AttributeError) as reason:

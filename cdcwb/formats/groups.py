@@ -22,9 +22,8 @@ def distinct(number: Ints, texts: pa.Array, count: int, weights: Ints | None = N
     ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), object), kind="stable"), kind="stable")
     sorted_texts = coded.dictionary.take(pc.sort_indices(coded.dictionary))
     size = max(1, len(sorted_texts))
-    keys, place, times = np.unique(
-        number * size + ranks[coded.indices.to_numpy()], return_inverse=True, return_counts=True
-    )
+    codes = number * size + ranks[coded.indices.to_numpy()]
+    keys, place, times = np.unique(codes, return_inverse=True, return_counts=True)
     if weights is not None:
         times = np.zeros(len(keys), np.int64)
         np.add.at(times, place, weights)
@@ -52,7 +51,7 @@ class Groups:
     def column(self, name: str, rows: Bools | None = None) -> pa.Array:
         """A column of the records; null for others than ``rows``."""
         values = one_chunk(self._records[name])
-        return values if rows is None else pc.if_else(pa.array(rows), values, pa.scalar(None, values.type))
+        return values if rows is None else pc.if_else(pa.array(rows), values, None)
 
     def are(self, *kinds: str) -> Bools:
         """A mask of records of these kinds."""
@@ -92,10 +91,8 @@ class Groups:
 
     def _distinct(self, texts: pa.Array) -> tuple[pa.Array, pa.Array, Ints]:
         if pa.types.is_list(texts.type) or pa.types.is_map(texts.type):
-            number, items = (
-                self._number[pc.list_parent_indices(_listed(texts)).to_numpy()],
-                pc.list_flatten(_listed(texts)),
-            )
+            lists = _listed(texts)
+            number, items = self._number[pc.list_parent_indices(lists).to_numpy()], pc.list_flatten(lists)
             if pa.types.is_map(texts.type):
                 keys, values = items.flatten()
                 return distinct(number, keys, len(self), values.to_numpy(zero_copy_only=False))

@@ -36,7 +36,6 @@ class Halving(Protocol):
 
     def halved(self, plan: Any, split: int) -> Halved:
         """The locations of the halves of a split."""
-        ...
 
 
 WHOLE: Final = Halved(befores=False)

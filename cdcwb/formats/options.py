@@ -31,15 +31,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 _VALUES: Final[dict[str, type[StrEnum]]] = {
-    "kind": model.Kind,
-    "operation": model.Operation,
-    "outcome": model.Outcome,
-    "completeness": model.Completeness,
-    "severity": model.Severity,
-    "code": model.Problem,
-    "change_source": model.ChangeSource,
+    "kind": model.Kind, "operation": model.Operation, "outcome": model.Outcome, "completeness": model.Completeness,
+    "severity": model.Severity, "code": model.Problem, "change_source": model.ChangeSource,
     "offset_unit": model.OffsetUnit,
-}
+}  # fmt: skip
 
 
 def check_value(column: str, value: str, where: str) -> None:
@@ -78,9 +73,8 @@ def as_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if str(value).lower() == choice.lower():
             return choice
-    raise OptionError(
-        f"option {name}: expected one of {', '.join(choices)}, found {value!r}.{nearest(str(value), choices)}"
-    )
+    hint = nearest(str(value), choices)
+    raise OptionError(f"option {name}: expected one of {', '.join(choices)}, found {value!r}.{hint}")
 
 
 def as_bool(name: str, value: Any) -> bool:
@@ -185,11 +179,7 @@ def check_charset(name: str, value: Any) -> str:
 
 def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that have a value; None, an empty text and ``auto`` mean: to be detected."""
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None and not (isinstance(value, str) and value.lower() in ("", "auto"))
-    }
+    return {name: one for name, one in options.items() if one is not None and str(one).lower() not in ("", "auto")}
 
 
 Made = TypeVar("Made")
@@ -229,9 +219,8 @@ def as_names(name: str, value: Any) -> dict[str, str]:
     try:
         content = text if text.lstrip()[:1] == "{" else read_text(text)
     except (OSError, UnicodeDecodeError) as reason:
-        raise OptionError(
-            f"option {name}: {text!r} is neither a=x,b=y nor a JSON file that can be read ({reason_of(reason)})"
-        ) from None
+        what = f"is neither a=x,b=y nor a JSON file that can be read ({reason_of(reason)})"
+        raise OptionError(f"option {name}: {text!r} {what}") from None
     try:
         loaded = json.loads(content)
     except json.JSONDecodeError as reason:

@@ -65,15 +65,14 @@ class SplitPart:
         needed = None if columns is None else frozenset([*columns, "kind", *(_OF_MALFORMED if stops else ())])
         wanted = Wanted(images=self.images, drop_malformed=self.mode == "DROPMALFORMED", columns=needed)
         events = partial(_checked, read) if stops else read
+        batches: Iterator[pa.RecordBatch]
         if self.name == "findings":
             return _findings(form, plan, split, events, replace(wanted, drop_malformed=False))
         if self.name == "changes":
             if form.by_table:
                 wanted = replace(wanted, tables=self.tables)
             changes = assembly_of(form, ends).read_changes(plan, split, wanted, events)
-            batches: Iterator[pa.RecordBatch] = (
-                finished(batch, self.keys, form.compressed_updates) for batch in changes
-            )
+            batches = (finished(batch, self.keys, form.compressed_updates) for batch in changes)
         elif self.name == "transactions":
             batches = assembly_of(form).read_transactions(plan, split, wanted, events)
         elif self.name == "ends_here":
@@ -105,12 +104,7 @@ _OF_EVENTS: Final = (
     *("kind", "file", "file_index", "offset", "length", "transaction_id", "schema_name", "table_name"),
     *("raw", "problems"),
 )
-_KEYS: Final = {
-    _PROBLEMS: None,
-    ELSEWHERE: "position",
-    "sequences": "moment",
-    "spellings": "table_name",
-}
+_KEYS: Final = {_PROBLEMS: None, ELSEWHERE: "position", "sequences": "moment", "spellings": "table_name"}
 
 
 def key_of(name: str) -> str | None:

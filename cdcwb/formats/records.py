@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError
-from cdcwb.formats.arrays import slices
+from cdcwb.formats.arrays import filled, slices
 from cdcwb.formats.dissector import (
     Field,
     Format,
@@ -31,6 +31,7 @@ from cdcwb.formats.dissector import (
     detected_row,
     file_row,
     problem_row,
+    run_here,
     scan_all,
 )
 from cdcwb.formats.files import list_files, open_source
@@ -222,22 +223,11 @@ class Stream:
 
 class Framing(NamedTuple):
     """How records follow each other in a capture, as a format detects it. ``one_task``: the stream cannot be cut.
-    ``unit``: cuts are at multiples of so many bytes. ``detected``: rows of :data:`cdcwb.model.DETECTED`."""
+    ``detected``: rows of :data:`cdcwb.model.DETECTED`."""
 
     mode: Any
     one_task: bool = False
     detected: tuple[dict[str, Any], ...] = ()
-
-
-@dataclass(slots=True)
-class Cut:
-    """A run of the stream that the first pass scans. ``closes``: see :class:`Split`; ``begin``: the start of its first
-    segment, None if unknown."""
-
-    start: int
-    stop: int
-    closes: list[int] = field(default_factory=list)
-    begin: int | None = None
 
 
 @dataclass(slots=True)
@@ -262,13 +252,15 @@ class Split:
     """A run of the stream, ``[start, stop)`` in bytes over all files: the segments that begin in it.
 
     ``closes``: indexes of the text files whose notes (text between the digits of records) belong to this split.
-    ``state``: what the format knows at its start.
+    ``state``: what the format knows at its start. ``begin``: in the first pass, the start of its first segment, None if
+    unknown.
     """
 
     start: int
     stop: int
     closes: list[int] = field(default_factory=list)
     state: Any = None
+    begin: int | None = None
 
 
 @dataclass(slots=True)
@@ -356,7 +348,7 @@ class RecordFormat(Format):
         Raises CaptureError for files that cannot be read, and in mode FAILFAST for the first bytes that are not a
         record.
         """
-        files = run(partial(_entry, options.shape), list(paths))
+        files = run(partial(FileEntry.of, shape=options.shape), list(paths))
         with Stream(files) as stream:
             framing = self.detect(stream, options)
         cuts = _cut(files, framing, options.split_size)
@@ -367,16 +359,20 @@ class RecordFormat(Format):
             raise MalformedRecordError(reason, path=files[index].path, offset=offset)
         shapes = [_shape_row(files, options.shape)] if "shape" in self.options else []
         plan = Plan(files, framing, detected=[*shapes, *framing.detected])
-        plan.facts = {
-            "bytes": sum(entry.size for entry in files),
-            "records": sum(scan.records for scan in scans),
-        }
-        states = self.finish(plan, scans, options)
-        for cut, scan, state in zip(cuts, scans, states, strict=True):
-            plan.splits.append(Split(scan.begin, cut.stop, cut.closes, state))
+        plan.facts = {"bytes": sum(entry.size for entry in files), "records": sum(scan.records for scan in scans)}
+        self._finish(plan, cuts, scans, options)
+        self.check(plan, run)
         return plan
 
-    def scan_split(self, files: list[FileEntry], framing: Framing, options: Any, cut: Cut) -> Scan:
+    def _finish(self, plan: Plan, cuts: Sequence[Split], scans: Sequence[Scan], options: Any) -> None:
+        """Adds the splits, each from its first record on."""
+        states = zip(cuts, scans, self.finish(plan, scans, options), strict=True)
+        plan.splits = [Split(scan.begin, cut.stop, cut.closes, state) for cut, scan, state in states]
+
+    def check(self, plan: Plan, run: Run) -> None:
+        """Looks at some splits again, if the first pass shows that they need it."""
+
+    def scan_split(self, files: list[FileEntry], framing: Framing, options: Any, cut: Split) -> Scan:
         """Scans a cut of the stream, from its ``begin``, or else from the first offset at which a record seems to
         begin."""
         with Stream(files) as stream:
@@ -469,14 +465,12 @@ class RecordFormat(Format):
         ``near``, from which settings are detected."""
         with Stream(files) as stream:
             framing, length = self.detect(stream, options), stream.length
-        cuts = [Cut(0, min(HEAD, length), begin=0)]
+        cuts = [Split(0, min(HEAD, length), begin=0)]
         if not framing.one_task and near >= HEAD:
-            cuts.append(Cut(max(HEAD, near - HEAD), near + 1))
+            cuts.append(Split(max(HEAD, near - HEAD), near + 1))
         plan = Plan(files, framing, detected=[*framing.detected])
-        scans = [self.scan_split(files, framing, options, cut) for cut in cuts]
-        states = self.finish(plan, scans, options)
-        parts = zip(cuts, scans, states, strict=True)
-        plan.splits = [Split(scan.begin, cut.stop, state=state) for cut, scan, state in parts]
+        self._finish(plan, cuts, [self.scan_split(files, framing, options, cut) for cut in cuts], options)
+        self.check(plan, run_here)
         return plan
 
     def _segment_at(self, stream: Stream, framing: Framing, place: int) -> tuple[Segments, int]:
@@ -503,10 +497,6 @@ class RecordFormat(Format):
         return Inspection(path, offset, length, record, tree, {"kind": kind, "reason": reason}, reason), is_complete
 
 
-def _entry(shape: str, path: str) -> FileEntry:
-    return FileEntry.of(path, shape)
-
-
 def _shape_row(files: list[FileEntry], shape: str) -> dict[str, Any]:
     shapes = sorted({entry.shape for entry in files})
     packed = sorted({entry.compression for entry in files if entry.compression})
@@ -516,12 +506,12 @@ def _shape_row(files: list[FileEntry], shape: str) -> dict[str, Any]:
     return detected_row("shape", ", ".join(shapes), evidence, shape != "auto")
 
 
-def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> list[Cut]:
+def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> list[Split]:
     """Runs of the stream. Only uncompressed binary files are split; consecutive small files are one run."""
     if framing.one_task:
         texts = [index for index, entry in enumerate(files) if entry.shape != "binary"]
-        return [Cut(0, sum(entry.length for entry in files), texts, 0)]
-    cuts: list[Cut] = []
+        return [Split(0, sum(entry.length for entry in files), texts, begin=0)]
+    cuts: list[Split] = []
     together = min(_TOGETHER, split_size or _TOGETHER) if len(files) > _MANY_FILES else 0
     first = 0
     for index, entry in enumerate(files):
@@ -534,7 +524,7 @@ def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> li
             cuts[-1].closes += closes
         else:
             for start in range(0, max(entry.length, len(closes)), size):
-                cuts.append(Cut(first + start, first + min(start + size, entry.length), [*closes]))
+                cuts.append(Split(first + start, first + min(start + size, entry.length), [*closes]))
         first += entry.length
     if cuts:
         cuts[0].begin = 0
@@ -607,8 +597,7 @@ class _SplitEvents:
         }
         if self.wanted.raw:
             columns["raw"] = slices(segments.buffer, segments.start[chosen], segments.end[chosen])
-        arrays = [columns[one.name] if one.name in columns else pa.nulls(count, one.type) for one in model.EVENTS]
-        return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+        return filled(model.EVENTS, columns, count)
 
     # --- what is not a record -----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import labels
+from cdcwb.formats.arrays import columns_in, filled, labels
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.options import nearest
@@ -96,10 +96,8 @@ def versions_schema(
 def typed_rows(events: pa.RecordBatch, schema: pa.Schema, read: Reader = parsed) -> pa.RecordBatch:
     """Events as rows of a table with this schema (:func:`request_schema`). A value that its type does not have is
     null, and a column that a row does not have too. ``read``: texts as values of a type."""
-    columns = [
-        _typed(events[one.name], one.type, read) if pa.types.is_struct(one.type) else events[one.name] for one in schema
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    structs = {one.name: _typed(events[one.name], one.type, read) for one in schema if pa.types.is_struct(one.type)}
+    return filled(schema, columns_in(events) | structs, events.num_rows)
 
 
 def _typed(maps: pa.MapArray, kind: pa.StructType, read: Reader) -> pa.StructArray:
@@ -114,9 +112,8 @@ def _typed(maps: pa.MapArray, kind: pa.StructType, read: Reader) -> pa.StructArr
     column = pc.fill_null(pc.index_in(maps.keys[some], pa.array([one.name for one in fields])), -1).to_numpy()
     places = np.full((len(fields) + 1, len(maps)), -1, dtype=np.int64)
     places[column, row] = np.arange(len(row))
-    arrays = [
-        read(items.take(pa.array(at, mask=at < 0)), one.type) for one, at in zip(fields, places[:-1], strict=True)
-    ]
+    texts = (items.take(pa.array(at, mask=at < 0)) for at in places[:-1])
+    arrays = [read(text, one.type) for one, text in zip(fields, texts, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=null)
 
 
@@ -197,11 +194,7 @@ def having(problems: pa.Array, code: Problem) -> npt.NDArray[np.bool_]:
 
 def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Events with all columns: null where they were not read."""
-    columns = [
-        batch[one.name].cast(one.type) if one.name in batch.schema.names else pa.nulls(batch.num_rows, one.type)
-        for one in model.EVENTS
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=model.EVENTS)
+    return filled(model.EVENTS, columns_in(batch), batch.num_rows)
 
 
 def without(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:

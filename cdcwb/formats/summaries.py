@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array, labels, lookup
+from cdcwb.formats.arrays import as_array, filled, labels, lookup
 from cdcwb.formats.dissector import CHANGES, Read, Wanted, problem_row
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
 from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
@@ -68,13 +68,12 @@ _LACKS_EVENTS: Final = {
 def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[pa.RecordBatch]:
     """The parts of transactions of committed work in a split, as a batch of :data:`PARTS`. Counts of changes exclude
     halves at positions that other splits have too."""
-    records = records_of(read, wanted, (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS, halved)
-    groups = Groups(records)
+    groups = Groups(records_of(read, wanted, (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS, halved))
     if not len(groups):
         return
     ends, begins = groups.are(Kind.COMMIT, Kind.ROLLBACK), pa.nulls(len(groups), pa.bool_())
     if halved.consecutive:
-        ends |= has_place(groups) & as_array(pc.fill_null(groups.column("last_in_transaction"), False))
+        ends |= has_place(groups) & as_array(groups.column("last_in_transaction"))
         begins = pc.if_else(groups.some(has_place(groups)), groups.some(is_first(groups)), begins)
     times = pc.coalesce(sequence_times(groups.column("position"))[0], groups.column("changed_at", ends))
     numbers = groups.ranges(groups.column("event_no"))
@@ -84,53 +83,39 @@ def read_parts(read: Read, wanted: Wanted, halved: Halved = WHOLE) -> Iterator[p
 def parts_of(groups: Groups, facts: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The parts of transactions from their records (:data:`OF_PARTS` without event_no, and ``counts``: whether a record
     is counted as that of a change), with some columns in ``facts``."""
-    position, last, rolls_back = (
-        groups.column("position"),
-        groups.column("last_in_transaction"),
-        groups.are(Kind.ROLLBACK),
-    )
-    label = labels(groups.column("schema_name"), groups.column("table_name"))
-    return counted_parts(
-        groups,
-        groups.column("operation", as_array(groups.column("counts"))),
-        label,
-        {
-            "begin_position": groups.least(position),
-            "highest": groups.greatest(position),
-            "commit_position": groups.greatest(groups.column("commit_position")),
-            "began_at": groups.least(groups.column("changed_at")),
-            "bytes": groups.sum(groups.column("length")),
-            "last": groups.some(as_array(pc.fill_null(last, False)) | rolls_back),
-            "says_last": groups.some(as_array(pc.is_valid(last))),
-            "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
-            "rolls_back": groups.some(rolls_back),
-            "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
-            "labels": groups.lists(label),
-            **facts,
-        },
-    )
+    position, last = groups.column("position"), groups.column("last_in_transaction")
+    rolls_back = groups.are(Kind.ROLLBACK)
+    found = {
+        "begin_position": groups.least(position),
+        "highest": groups.greatest(position),
+        "commit_position": groups.greatest(groups.column("commit_position")),
+        "began_at": groups.least(groups.column("changed_at")),
+        "bytes": groups.sum(groups.column("length")),
+        "last": groups.some(as_array(last) | rolls_back),
+        "says_last": groups.some(as_array(pc.is_valid(last))),
+        "gaps": groups.some(having(groups.column("problems"), Problem.GAP)),
+        "rolls_back": groups.some(rolls_back),
+        "rolled_back_at": groups.greatest(groups.column("position", rolls_back)),
+    }
+    return counted_parts(groups, {**found, **facts})
 
 
 def counts_of(changes: pa.RecordBatch) -> pa.RecordBatch:
     """The numbers and tables of changes that several splits have together, as parts of their transactions."""
     rows = changes.filter(pc.and_(pc.is_valid(changes["transaction_id"]), pc.is_valid(changes["operation"])))
-    groups = Groups(pa.Table.from_batches([rows.select(["transaction_id", "operation", "schema_name", "table_name"])]))
-    if not len(groups):
-        return pa.RecordBatch.from_pylist([], PARTS)
+    rows = pa.Table.from_batches([rows.select(["transaction_id", "operation", "schema_name", "table_name"])])
+    groups = Groups(rows.append_column("counts", pa.repeat(True, rows.num_rows)))
+    return counted_parts(groups, {}) if len(groups) else pa.RecordBatch.from_pylist([], PARTS)
+
+
+def counted_parts(groups: Groups, facts: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Parts with these facts, the tables of records, and the numbers and tables of changes (``counts``)."""
+    operation = groups.column("operation", as_array(groups.column("counts")))
     label = labels(groups.column("schema_name"), groups.column("table_name"))
-    return counted_parts(groups, groups.column("operation"), label, {})
-
-
-def counted_parts(
-    groups: Groups, operation: pa.Array, label: pa.Array, facts: Mapping[str, pa.Array]
-) -> pa.RecordBatch:
-    """Parts with these facts, and the numbers of changes by ``operation`` (null: not counted) and their tables."""
-    tables = groups.lists(pc.if_else(operation.is_valid(), label, pa.scalar(None, pa.string())))
-    found = {"transaction_id": groups.names, "changes": groups.counts(operation), "tables": tables, **facts}
-    columns = [
-        found[one.name].cast(one.type) if one.name in found else pa.nulls(len(groups), one.type) for one in PARTS
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=PARTS)
+    tables = groups.lists(pc.if_else(operation.is_valid(), label, None))
+    found = {"transaction_id": groups.names, "changes": groups.counts(operation), "tables": tables}
+    found |= {"labels": groups.lists(label), **facts}
+    return filled(PARTS, found, len(groups))
 
 
 def has_place(groups: Groups) -> Bools:
@@ -166,31 +151,22 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
     groups = Groups(parts)
     if not len(groups):
         return pa.RecordBatch.from_pylist([], schema=SUMMARIES)
-    last, says_last, gaps, rolls_back, commits, delivers = (
-        as_array(groups.some(as_array(pc.fill_null(values, False))))
-        for values in (
-            *(groups.column(name) for name in ("last", "says_last", "gaps", "rolls_back", "commits")),
-            groups.column("commits").is_null(),
-        )
-    )
+    names = ("last", "says_last", "gaps", "rolls_back", "commits")
+    flags = (*map(groups.column, names), groups.column("commits").is_null())
+    last, says_last, gaps, rolls_back, commits, delivers = (as_array(groups.some(as_array(values))) for values in flags)
     begins = groups.greatest(groups.column("begins").cast(pa.int8())).cast(pa.bool_())
     seen, lowest, highest = groups.numbers(groups.column("numbers"))
     knows = ((seen > 0) | as_array(begins.is_valid())) & says_last
     without_begin = ((seen > 0) & (lowest > 1)) | ~as_array(pc.fill_null(begins, True))
     lacks = ((seen > 0) & (highest - lowest + 1 > seen)) | gaps
-    steps = (
-        (~knows, Completeness.UNKNOWN),
-        (without_begin, Completeness.NO_BEGIN),
-        (~last, Completeness.NO_END),
-        (lacks, Completeness.GAPS),
-    )
-    completeness = np.select([rows for rows, _ in steps], [str(one) for _, one in steps], str(Completeness.COMPLETE))
+    told = (Completeness.UNKNOWN, Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS)
+    of = [~knows, without_begin, ~last, lacks]
+    completeness = np.select(of, list(map(str, told)), str(Completeness.COMPLETE))
     is_open = ~delivers & (without_begin | ~(commits | rolls_back))
     is_rolled_back = rolls_back & (delivers | ~commits)
-    outcome = np.select(
-        [is_open, is_rolled_back], [str(Outcome.OPEN), str(Outcome.ROLLED_BACK)], str(Outcome.COMMITTED)
-    )
-    at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), pa.scalar(None, pa.string()))
+    outcomes = list(map(str, (Outcome.OPEN, Outcome.ROLLED_BACK)))
+    outcome = np.select([is_open, is_rolled_back], outcomes, str(Outcome.COMMITTED))
+    at_end = pc.if_else(pa.array(~knows), groups.greatest(groups.column("highest")), None)
     unnumbered = seen == 0
     found: dict[str, Any] = {
         "transaction_id": groups.names,
@@ -213,7 +189,7 @@ def summarised(parts: pa.Table) -> pa.RecordBatch:
         "begins": begins,
         "last": pa.array(last),
     }
-    return pa.RecordBatch.from_arrays([found[one.name].cast(one.type) for one in SUMMARIES], schema=SUMMARIES)
+    return filled(SUMMARIES, found, len(groups))
 
 
 def incomplete(summaries: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ class _Sequence:
             return cls(rows, np.zeros(0, np.bool_), before)
         names, kinds = names.take(pa.array(rows)), kinds.take(pa.array(rows))
         code = pc.fill_null(names.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
-        closed = as_array(pc.fill_null(events["last_in_transaction"], False))[rows]
+        closed = as_array(events["last_in_transaction"])[rows]
         same, follows_end = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
         same[1:], follows_end[1:] = code[1:] == code[:-1], closed[:-1]
         if before is not None:
@@ -97,16 +97,6 @@ def _are(kinds: pa.Array, *some: str) -> Bools:
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
-
-
-def read_trail_changes(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The changes of a split in the order of the last of their records, as batches of :data:`cdcwb.model.CHANGES`.
-    ``read`` reads the events of the split. A full load (REFRESH) is in no transaction, and has no outcome. Without
-    images, undone changes are not found."""
-    for rows in _windows(read(replace(wanted, columns=frozenset(OF_CHANGES)))):
-        window = _Window(rows)
-        if len(window.change):
-            yield window.changes(np.flatnonzero(window.is_done))
 
 
 class _Window:
@@ -163,9 +153,8 @@ class _Window:
         fragment, of = self.row[is_fragment], self.number[is_fragment]
         heads = np.flatnonzero(np.isin(self.of, of))
         head = events.take(pa.array(self.change[heads]))
-        location = pc.binary_join_element_wise(
-            *(head[name].cast(pa.string()) for name in ("file_index", "offset")), ":"
-        )
+        file, offset = (head[name].cast(pa.string()) for name in ("file_index", "offset"))
+        location = pc.binary_join_element_wise(file, offset, ":")
         is_second = pa.array(having(head["problems"], Problem.SAME_POSITION))
         names = pc.if_else(is_second, location, pc.coalesce(head["position"], location))
         continued = lookup(events["headers"].take(pa.array(fragment)), "continues")
@@ -192,7 +181,7 @@ class _Window:
 
     def _with_outcomes(self, changes: pa.RecordBatch, done: Ints) -> pa.RecordBatch:
         """Changes with the outcomes of those that undo others or are undone."""
-        undoes = as_array(pc.fill_null(pc.equal(lookup(changes["headers"], "UndoFlag"), "1"), False))
+        undoes = as_array(pc.equal(lookup(changes["headers"], "UndoFlag"), "1"))
         undoes &= as_array(changes["transaction_id"].is_valid())
         if not undoes.any():
             return changes
@@ -222,7 +211,7 @@ class _Window:
         groups = Groups(records.filter(events["transaction_id"].is_valid()))
         if not len(groups):
             return pa.RecordBatch.from_pylist([], PARTS)
-        last = as_array(pc.fill_null(groups.column("last_in_transaction"), False)) | groups.are(Kind.ROLLBACK)
+        last = as_array(groups.column("last_in_transaction")) | groups.are(Kind.ROLLBACK)
         times = groups.greatest(groups.column("changed_at", last))
         return parts_of(groups, {"begins": groups.some(is_first(groups)), "ended_at": times})
 
@@ -231,11 +220,7 @@ def _numbered(numbers: Ints, names: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), names, " ")
 
 
-_OPPOSITE: Final = {
-    str(Operation.INSERT): str(Operation.DELETE),
-    str(Operation.DELETE): str(Operation.INSERT),
-    str(Operation.UPDATE): str(Operation.UPDATE),
-}
+_OPPOSITE: Final = {"INSERT": Operation.DELETE, "DELETE": Operation.INSERT, "UPDATE": Operation.UPDATE}
 
 Change = Mapping[str, Any]
 
@@ -269,40 +254,9 @@ def _same_row(done: Change, undoing: Change) -> bool:
     if done["key"] is not None and undoing["key"] is not None:
         return bool(done["key"] == undoing["key"])
     pairs = [(done["after"], undoing["before"]), (done["before"], undoing["after"])]
-    shared = [(one, other, one.keys() & other.keys()) for one, other in pairs if one is not None and other is not None]
-    return any(names for _, _, names in shared) and all(
-        one[name] == other[name] for one, other, names in shared for name in names
-    )
-
-
-# --- transactions and problems ----------------------------------------------------------------------------------------
-
-
-def read_trail_transactions(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The parts of transactions in a split, as batches of :data:`cdcwb.formats.summaries.PARTS`."""
-    needed = replace(wanted, images=False, columns=frozenset(_OF_PARTS))
-    return (_Window(rows).transactions() for rows in _windows(read(needed)))
-
-
-def read_trail_checked(read: Read, wanted: Wanted) -> Named:
-    """What one pass over a split shows: ``checked``, the events with problems; ``changes``, those whose halves have
-    problems; and the parts of ``transactions``."""
-    columns = None if wanted.columns is None else wanted.columns.union(_OF_PARTS)
-    checked: list[pa.RecordBatch] = []
-
-    def events() -> Iterator[pa.RecordBatch]:
-        for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
-            checked.append(with_problems(batch))
-            yield from select(without(batch, "raw", *_OF_IMAGES), wanted)
-
-    for rows in _windows(events()):
-        yield from (("checked", one) for one in checked)
-        checked.clear()
-        window = _Window(rows)
-        yield "transactions", window.transactions()
-        if window.is_wrong.any():
-            yield "changes", window.changes(np.flatnonzero(window.is_wrong))
-    yield from (("checked", one) for one in checked)
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    values = [(one[name], other[name]) for one, other in both for name in one.keys() & other.keys()]
+    return bool(values) and all(one == other for one, other in values)
 
 
 # --- the format -------------------------------------------------------------------------------------------------------
@@ -313,17 +267,36 @@ class TrailFormat(RecordFormat):
     undo earlier ones."""
 
     def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
-        """See :meth:`cdcwb.formats.dissector.Assembling.read_changes`."""
+        """The changes of a split in the order of the last of their records, as batches of :data:`cdcwb.model.CHANGES`.
+        A full load (REFRESH) is in no transaction, and has no outcome."""
         needs_images = not wanted.images and bool(plan.facts.get("undo_records"))  # these find what they undo by images
-        needed = replace(wanted, images=wanted.images or needs_images)
-        for changes in read_trail_changes(read, needed):
-            yield without(changes, *_OF_IMAGES) if needs_images else changes
+        needed = replace(wanted, images=wanted.images or needs_images, columns=frozenset(OF_CHANGES))
+        for window in map(_Window, _windows(read(needed))):
+            if len(window.change):
+                changes = window.changes(np.flatnonzero(window.is_done))
+                yield without(changes, *_OF_IMAGES) if needs_images else changes
 
     def read_transactions(self, _plan: Plan, _split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :meth:`cdcwb.formats.dissector.Assembling.read_transactions`. No transaction is in two splits, but one of
         another trail may have the same id."""
-        return read_trail_transactions(read, wanted)
+        needed = replace(wanted, images=False, columns=frozenset(_OF_PARTS))
+        return (_Window(rows).transactions() for rows in _windows(read(needed)))
 
     def read_checked(self, _plan: Plan, _split: int, wanted: Wanted, read: Read) -> Named:
-        """See :meth:`cdcwb.formats.dissector.Assembling.read_checked`."""
-        return read_trail_checked(read, wanted)
+        """Events and changes with problems (:meth:`cdcwb.formats.dissector.Assembling.read_checked`), and the parts of
+        all transactions."""
+        columns = None if wanted.columns is None else wanted.columns.union(_OF_PARTS)
+        checked: list[tuple[str, pa.RecordBatch]] = []
+
+        def events() -> Iterator[pa.RecordBatch]:
+            for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
+                checked.append(("checked", with_problems(batch)))
+                yield from select(without(batch, "raw", *_OF_IMAGES), wanted)
+
+        for window in map(_Window, _windows(events())):
+            yield from checked
+            checked.clear()
+            yield "transactions", window.transactions()
+            if window.is_wrong.any():
+                yield "changes", window.changes(np.flatnonzero(window.is_wrong))
+        yield from checked

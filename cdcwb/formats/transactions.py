@@ -7,9 +7,9 @@ update is a change of the split with its first half.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import as_array, labels
+from cdcwb.formats.arrays import as_array
 from cdcwb.formats.changes import Became, Halves, assembled, joined, spliced
 from cdcwb.formats.dissector import CHANGES, Named, Read, Wanted
 from cdcwb.formats.groups import Groups, one_chunk
@@ -85,10 +85,6 @@ class TransactionSpans:
         )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _name(key: Key, begins: bool, position: int) -> str:
     """Its id and the position of its begin, ``39@0000000B01746018``; without a begin the position of its first record,
     ``39@~0000000B01746050``."""
@@ -98,10 +94,8 @@ def _name(key: Key, begins: bool, position: int) -> str:
 def assign(found: TransactionSpans, positions: npt.NDArray[Any], open_before: dict[Key, str]) -> list[str]:
     """The names of transactions, by index. ``positions`` are those of all records. ``open_before`` (id -> name) is
     updated."""
-    ids, firsts = found.number.tolist(), positions[found.first].tolist()
-    names = [
-        _name(key, begins, position) for key, begins, position in zip(ids, found.begins.tolist(), firsts, strict=True)
-    ]
+    ids = found.number.tolist()
+    names = list(map(_name, ids, found.begins.tolist(), positions[found.first].tolist()))
     for at in np.flatnonzero(found.leads & ~found.begins).tolist():
         names[at] = open_before.get(ids[at], names[at])
     ends = found.ends.tolist()
@@ -117,15 +111,16 @@ def assign(found: TransactionSpans, positions: npt.NDArray[Any], open_before: di
 
 class Ending(NamedTuple):
     """How a transaction continues after a border: the ``kind`` of its end (OTHER: none), its position and time, and the
-    lowest position of the undo records (None: none)."""
+    lowest position of the undo records (None: none). Positions are texts, times µs since 1970 UTC."""
 
     kind: int = OTHER
-    position: Any = None
-    time: Any = None
-    undo: Any = None
+    position: str | None = None
+    time: int | None = None
+    undo: str | None = None
 
 
-_NOTHING: Final = Ending()
+NO_TIME: Final = -(1 << 62)
+"""The time of a record without one."""
 
 
 class Run(NamedTuple):
@@ -203,7 +198,7 @@ class OpenTransactions:
     @classmethod
     def of(cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints) -> OpenTransactions:
         """That of records of transactions in capture order: codes of kinds, ids, numbers of tables (of changes),
-        positions, and times (of commits, -1: unknown)."""
+        positions, and times in µs since 1970 UTC (of commits; NO_TIME: unknown)."""
         found = TransactionSpans.among(kinds, numbers)
         ids = found.number.tolist()
         is_head, is_tail = found.leads & ~found.begins, found.tails & ~found.ends
@@ -220,18 +215,20 @@ class OpenTransactions:
             of, table = group[:, begins[first]].tolist()
             one = Run(int(kind[begins[first]]), int(sizes[first]))
             runs[of][table] = _Runs(one, Run(int(kind[ends[stop - 1]]), int(sizes[stop - 1])), stop - first == 1)
-        undo: dict[int, Any] = {}
+        undo: dict[int, str] = {}
         for record in np.flatnonzero(kinds == UNDO).tolist():
-            at, position = int(found.index[record]), _plain(positions[record])
+            at, position = int(found.index[record]), f"{positions[record]:016X}"
             undo[at] = min(position, undo.get(at, position))
         summary = cls(settled=set(found.number[found.begins | found.ends].tolist()))
         for at in heads:
-            last = int(found.last[at])
-            end = (int(kinds[last]), _plain(positions[last]), int(times[last])) if found.ends[at] else ()
-            summary.heads[ids[at]] = _Head(Ending(*end)._replace(undo=undo.get(at)), runs[at])
+            last, end = int(found.last[at]), Ending(undo=undo.get(at))
+            if found.ends[at]:
+                time = None if times[last] == NO_TIME else int(times[last])
+                end = Ending(int(kinds[last]), f"{positions[last]:016X}", time, end.undo)
+            summary.heads[ids[at]] = _Head(end, runs[at])
         for at in tails:
             has_begin = bool(found.begins[at])
-            name = _name(ids[at], has_begin, _plain(positions[found.first[at]]))
+            name = _name(ids[at], has_begin, positions[found.first[at]])
             summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], has_begin, runs[at])
         return summary
 
@@ -267,53 +264,65 @@ def run_starts(kinds: Ints, group: Ints) -> Ints:
 # --- borders ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Border:
+OfTable = tuple[str, str | None, str | None]
+"""A transaction, and the schema and name of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
     """What a split needs to know of the transactions in others. ``open_before``: the names of those that are open at
     its start, by id; ``begun``: those whose begin is there. ``endings``: how those continue that are open at its end,
     by name, where an end or an undo record follows. ``before``, ``after``: the last run of changes before the split and
-    the first one after it, by id and table, of transactions with records on both sides."""
+    the first one after it, of transactions with records on both sides. ``read_on`` reads the events that follow the
+    split."""
 
-    open_before: dict[Key, str] = field(default_factory=dict)
+    open_before: Mapping[Key, str] = field(default_factory=dict)
     begun: frozenset[str] = frozenset()
-    endings: dict[str, Ending] = field(default_factory=dict)
-    before: dict[tuple[Key, Table], Run] = field(default_factory=dict)
-    after: dict[tuple[Key, Table], Run] = field(default_factory=dict)
+    endings: Mapping[str, Ending] = field(default_factory=dict)
+    before: Mapping[OfTable, Run] = field(default_factory=dict)
+    after: Mapping[OfTable, Run] = field(default_factory=dict)
+    read_on: Read | None = None
 
 
-def borders(summaries: Sequence[OpenTransactions]) -> tuple[list[Border], dict[Key, str]]:
-    """What each split needs to know, and the names of the transactions that are open after all of them, by id."""
-    made: list[Border] = []
+NOTHING: Final = Crossing()
+"""No transaction crosses a border."""
+
+
+def crossings(
+    summaries: Sequence[OpenTransactions], names: Callable[[Table], tuple[str | None, str | None]]
+) -> tuple[list[Crossing], dict[Key, str]]:
+    """What each split needs to know, and the names of the transactions that are open after all of them, by id.
+    ``names``: schema and name of a table."""
+    made: list[Crossing] = []
     total = OpenTransactions()
     for one in summaries:
+        tails = total.tails
         before = {
-            (key, table): runs.last
-            for key in one.heads.keys() & total.tails.keys()
-            for table, runs in total.tails[key].runs.items()
+            (tails[key].name, *names(table)): runs.last
+            for key in one.heads.keys() & tails.keys()
+            for table, runs in tails[key].runs.items()
         }
-        tails = total.tails.items()
-        begun = frozenset(tail.name for _, tail in tails if tail.begins)
-        made.append(Border({key: tail.name for key, tail in tails}, begun, before=before))
+        begun = frozenset(tail.name for tail in tails.values() if tail.begins)
+        made.append(Crossing({key: tail.name for key, tail in tails.items()}, begun, before=before))
         total.then(one)
     still_open = {key: tail.name for key, tail in total.tails.items()}
+    open_after: Mapping[Key, str] = still_open
     later: dict[Key, _Head] = {}  # what follows of those that are open after the split
-    open_after = still_open
-    for one, border in zip(reversed(summaries), reversed(made), strict=True):
-        border.endings = {
-            open_after[key]: later[key].ending for key in open_after.keys() & later if later[key].ending != _NOTHING
-        }
-        border.after = {
-            (key, table): runs.first for key in open_after.keys() & later for table, runs in later[key].runs.items()
-        }
+    for at, one in reversed([*enumerate(summaries)]):
+        heads = [(open_after[key], later[key]) for key in open_after.keys() & later]
+        endings = {name: head.ending for name, head in heads if head.ending != Ending()}
+        after = {(name, *names(table)): runs.first for name, head in heads for table, runs in head.runs.items()}
+        open_after = made[at].open_before
+        made[at] = replace(made[at], endings=endings, after=after)
         follows: dict[Key, _Head] = {}
-        for key in border.open_before:
+        for key in open_after:
             head, tail = one.heads.get(key), one.tails.get(key)
             goes_on = later.get(key) if tail is None or not tail.is_new else None
             if head is None and goes_on is not None and key not in one.settled:
                 follows[key] = goes_on
             elif head is not None:
                 follows[key] = head if head.ending.kind != OTHER else head.then(goes_on)
-        later, open_after = follows, border.open_before
+        later = follows
     return made, still_open
 
 
@@ -328,27 +337,6 @@ _BY_HEADERS: Final = {*_OF_HEADERS, "outcome", "commit_position", "committed_at"
 """The columns of changes that are made of headers."""
 _USERS: Final = pa.schema([("transaction_id", pa.string()), ("user", pa.string())])
 _OUTCOMES: Final = (str(Outcome.COMMITTED), str(Outcome.ROLLED_BACK), str(Outcome.OPEN))
-
-OfTable = tuple[str, str | None, str | None]
-"""A transaction, and the schema and name of a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """What a split needs to know of others. ``begun``: the transactions that are open at its start and whose begin is
-    there; ``endings``: the end and the undo records that follow (positions as text, times in µs since 1970 UTC).
-    ``before``, ``after``: the last run of changes of a transaction and table before the split, and the first one after
-    it. ``read_on`` reads the events that follow the split."""
-
-    begun: frozenset[str] = frozenset()
-    endings: Mapping[str, Ending] = field(default_factory=dict)
-    before: Mapping[OfTable, Run] = field(default_factory=dict)
-    after: Mapping[OfTable, Run] = field(default_factory=dict)
-    read_on: Read | None = None
-
-
-NOTHING: Final = Crossing()
-"""No transaction crosses a border."""
 
 
 def files_changed() -> CaptureError:
@@ -395,8 +383,8 @@ class TransactionHeaders:
     @cached_property
     def endings(self) -> dict[int, Ending]:
         """How the transactions of this split continue in later ones."""
-        numbers = {name: number for number, name in enumerate(self.names.to_pylist())} if self.crossing.endings else {}
-        return {numbers[name]: ending for name, ending in self.crossing.endings.items() if name in numbers}
+        known = self.crossing.endings
+        return {at: known[name] for at, name in enumerate(self.names.to_pylist() if known else ()) if name in known}
 
     @cached_property
     def tables(self) -> tuple[Ints, list[tuple[str | None, str | None]]]:
@@ -520,7 +508,6 @@ class TransactionHeaders:
         partner, earlier = (of[: len(own)] for of in (self.halves.partner, self.halves.earlier))
         counts[self.change] = ((partner < 0) | (partner > own)) & ~earlier  # the first half
         groups = Groups(self.events.append_column("counts", pa.array(counts)))
-        label = labels(groups.column("schema_name"), groups.column("table_name"))
         facts = {
             "begin_position": position.take(begin),
             "began_at": time.take(begin),
@@ -533,9 +520,8 @@ class TransactionHeaders:
             "commits": pa.array(self.have(COMMIT)),
             "rolls_back": pa.array(self.have(ROLLBACK)),
             "bytes": groups.sum(groups.column("length")),
-            "labels": groups.lists(label),
         }
-        return counted_parts(groups, groups.column("operation", as_array(groups.column("counts"))), label, facts)
+        return counted_parts(groups, facts)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -622,12 +608,9 @@ def read_transactions(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) 
 def _users(read: Read, wanted: Wanted) -> pa.Table:
     """The columns transaction_id and user of the begins in a split."""
     kinds, columns = frozenset([str(Kind.BEGIN)]), frozenset(["transaction_id", "headers"])
-    parts = [
-        pa.RecordBatch.from_arrays(
-            [batch["transaction_id"], pc.map_lookup(batch["headers"], "user_id", "first")], schema=_USERS
-        )
-        for batch in read(replace(wanted, images=False, kinds=kinds, columns=columns))
-    ]
+    batches = read(replace(wanted, images=False, kinds=kinds, columns=columns))
+    both = ([one["transaction_id"], pc.map_lookup(one["headers"], "user_id", "first")] for one in batches)
+    parts = [pa.RecordBatch.from_arrays(columns, schema=_USERS) for columns in both]
     return pa.Table.from_batches(parts, _USERS).combine_chunks()
 
 
@@ -652,17 +635,9 @@ def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Na
 
 
 class StreamFormat(RecordFormat):
-    """A format of records whose stream has begins and ends. The state of a split has its ``border``."""
+    """A format of records whose stream has begins and ends. The state of a split has its ``crossing``."""
 
     by_table = True
-
-    def label(self, plan: Plan, table: Any) -> tuple[str | None, str | None]:
-        """Schema and name of a table in a :class:`Border`."""
-        raise NotImplementedError
-
-    def ending(self, found: Ending) -> Ending:
-        """The end of a transaction with positions as text and its time in µs since 1970 UTC."""
-        raise NotImplementedError
 
     def _read_on(self, plan: Plan, split: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         """The events that follow a split, up to the end of the capture."""
@@ -671,17 +646,9 @@ class StreamFormat(RecordFormat):
             yield from self.read_range(plan, Split(then.start, end, [], then.state), wanted)
 
     def _crossing(self, plan: Plan, split: int) -> Crossing:
-        """What a split needs to know of others, from the border in its state."""
-        border = plan.splits[split].state.border
-        after = plan.splits[split + 1].state.border.open_before if split + 1 < len(plan.splits) else {}
-        label = cache(partial(self.label, plan))
-        return Crossing(
-            border.begun,
-            {name: self.ending(one) for name, one in border.endings.items()},
-            {(border.open_before[key], *label(table)): run for (key, table), run in border.before.items()},
-            {(after[key], *label(table)): run for (key, table), run in border.after.items()},
-            partial(self._read_on, plan, split),
-        )
+        """What a split needs to know of others."""
+        crossing: Crossing = plan.splits[split].state.crossing
+        return replace(crossing, read_on=partial(self._read_on, plan, split))
 
     def read_changes(self, plan: Plan, split: int, wanted: Wanted, read: Read) -> Iterator[pa.RecordBatch]:
         """See :func:`read_changes`."""

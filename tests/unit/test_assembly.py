@@ -252,6 +252,7 @@ def crossing(rows: list[Row], first: int, last: int, size: int) -> Crossing:
         return NOTHING
     before, after = of_tables(rows[:first]), of_tables(rows[last:])
     return Crossing(
+        {},
         frozenset(name for name in open_at(rows, first) if "~" not in name),
         endings,
         {key: Run(CODES[mine[-1]["kind"]], len(runs_of(mine)[-1])) for key, mine in before.items()},

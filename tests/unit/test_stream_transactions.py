@@ -24,7 +24,7 @@ from cdcwb.formats.transactions import (
     Run,
     TransactionSpans,
     assign,
-    borders,
+    crossings,
 )
 
 Record = tuple[int, int, int]
@@ -117,7 +117,7 @@ def test_no_records_change_nothing() -> None:
     now = {1: "1@0000000000000010"}
     assert names([], now) == []
     assert now == {1: "1@0000000000000010"}
-    assert borders([summary([])])[1] == {}
+    assert crossings([summary([])], of_table)[1] == {}
 
 
 # a few ids, so that they are used again, and every kind of record in any order, begins and ends missing included
@@ -140,7 +140,7 @@ def test_borders_of_splits_are_those_of_a_plain_loop(records: list[Record], cuts
         summary(records[first : (first + last) // 2], records[(first + last) // 2 : last])
         for first, last in pairwise(edges)
     ]
-    found, found_open = borders(splits)
+    found, found_open = crossings(splits, of_table)
     assert found_open == still_open
     for border, (first, last) in zip(found, pairwise(edges), strict=True):
         assert border.open_before == open_at(records, named, first)
@@ -149,11 +149,14 @@ def test_borders_of_splits_are_those_of_a_plain_loop(records: list[Record], cuts
         assert border.endings == {name: one for name, one in endings.items() if one != Ending()}
         before, after = of_tables(records[:first], named[:first]), of_tables(records[last:], named[last:])
         here = set(named[first:last])
-        wanted = {(n, table): run(mine[::-1]) for (n, table), mine in before.items() if n in here}
-        assert {(border.open_before[key], table): one for (key, table), one in border.before.items()} == wanted
-        names_after = open_at(records, named, last)
-        wanted = {(n, table): run(mine) for (n, table), mine in after.items() if n in names_after.values()}
-        assert {(names_after[key], table): one for (key, table), one in border.after.items()} == wanted
+        assert border.before == {(n, *of_table(t)): run(mine[::-1]) for (n, t), mine in before.items() if n in here}
+        names_after = open_at(records, named, last).values()
+        assert border.after == {(n, *of_table(t)): run(mine) for (n, t), mine in after.items() if n in names_after}
+
+
+def of_table(number: int) -> tuple[None, str]:
+    """The name of a table."""
+    return None, str(number)
 
 
 def run(kinds: list[int]) -> Run:
@@ -176,8 +179,8 @@ def open_at(records: list[Record], named: list[str], at: int) -> dict[int, str]:
 
 def ending(records: list[Record], named: list[str], name: str) -> Ending:
     mine = [record for record, its in zip(records, named, strict=True) if its == name]
-    undo = min((position for kind, _, position in mine if kind == UNDO), default=None)
-    ends = [(kind, position, 10 * position, undo) for kind, _, position in mine if kind in (COMMIT, ROLLBACK)]
+    undo = min((f"{position:016X}" for kind, _, position in mine if kind == UNDO), default=None)
+    ends = [(kind, f"{at:016X}", 10 * at, undo) for kind, _, at in mine if kind in (COMMIT, ROLLBACK)]
     return Ending(*ends[0]) if ends else Ending(OTHER, None, None, undo)
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from cdcwb.formats.changes import ONLY_ASSEMBLED
 from cdcwb.formats.dissector import EVERYTHING, Assembling, Named, Pairing, Read, Wanted
 from cdcwb.formats.requests import problem_rows, select
 from cdcwb.formats.summaries import PARTS, incomplete, summarised
-from cdcwb.formats.trail import TrailFormat, read_trail_changes, read_trail_checked, read_trail_transactions
+from cdcwb.formats.trail import TrailFormat
 from cdcwb.local_tables import LocalTables, ReadingPlan
 from tests.event_reader import reader
 
@@ -29,6 +30,7 @@ Row = dict[str, Any]
 
 HEADERS = Wanted(images=False)
 GOLDENGATE = get_format("goldengate")
+PLAN: Any = SimpleNamespace(facts={})
 DATA = Path(__file__).parents[2] / "data" / "goldengate"
 
 
@@ -52,6 +54,21 @@ def trail(*records: str, **more: Row) -> list[Row]:
         row["headers"] = list((headers | given.pop("headers", {})).items())
         found.append(row | given)
     return found
+
+
+def read_trail_changes(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    assert isinstance(GOLDENGATE, TrailFormat)
+    return GOLDENGATE.read_changes(PLAN, 0, wanted, read)
+
+
+def read_trail_transactions(read: Read, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    assert isinstance(GOLDENGATE, TrailFormat)
+    return GOLDENGATE.read_transactions(PLAN, 0, wanted, read)
+
+
+def read_trail_checked(read: Read, wanted: Wanted) -> Named:
+    assert isinstance(GOLDENGATE, TrailFormat)
+    return GOLDENGATE.read_checked(PLAN, 0, wanted, read)
 
 
 def changes(rows: Sequence[Row], size: int = 100) -> list[Row]:

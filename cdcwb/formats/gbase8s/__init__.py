@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb import model
+from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.dissector import Pairing, Recognition, Run, problem_row
 from cdcwb.formats.files import SHAPES, open_source
 from cdcwb.formats.gbase8s import plan as first_pass
-from cdcwb.formats.gbase8s.decode import is_time
-from cdcwb.formats.gbase8s.events import RecordReader, VersionsInForce, read_table, typed_schema
+from cdcwb.formats.gbase8s.events import RecordReader, read_table, typed_schema
 from cdcwb.formats.gbase8s.framing import find_start, record_end, strong_starts
 from cdcwb.formats.gbase8s.layout import FORMAT, ColumnKind, SchemaColumn
 from cdcwb.formats.gbase8s.plan import INFERRED, OPTIONS, FirstPass, Options, StreamState, labels_files
 from cdcwb.formats.gbase8s.tree import describe
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.records import Framing, Plan, Stream
-from cdcwb.formats.transactions import Ending, StreamFormat
+from cdcwb.formats.transactions import StreamFormat
 from cdcwb.model import Problem
 
 __all__ = ["GBase8s"]
@@ -91,30 +91,15 @@ class GBase8s(StreamFormat):
         """See :meth:`cdcwb.formats.records.RecordFormat.reader`."""
         return RecordReader(plan.shared, state)
 
-    def label(self, plan: Plan, table: Any) -> tuple[str | None, str]:
-        """See :meth:`cdcwb.formats.transactions.StreamFormat.label`."""
-        return VersionsInForce(plan.shared, {}).names(table)
-
-    def ending(self, found: Ending) -> Ending:
-        """See :meth:`cdcwb.formats.transactions.StreamFormat.ending`."""
-        position, undo = (None if one is None else f"{one:016X}" for one in (found.position, found.undo))
-        time = None if found.time is None or not is_time(found.time) else found.time * 1_000_000
-        return Ending(found.kind, position, time, undo)
-
     def table_versions(self, plan: Plan) -> pa.Table:
         """Every schema text of every label, in stream order; ``first_position`` is null."""
-        names, rows = VersionsInForce(plan.shared, {}).names, []
-        for version in plan.shared.versions:
-            location = {"file_index": version.file_index, "offset": version.offset, "length": version.length}
-            row = {
-                "table_version": f"{version.label}@{version.number}",
-                "first_event": location if version.file_index >= 0 else None,
-                "columns": [_column_row(column) for column in version.schema.columns],
-                "origin": version.origin,
-                "schema_text": version.text,
-            }
-            row["schema_name"], row["table_name"] = names(version.label)
-            rows.append(row)
+        rows = []
+        for one in plan.shared.versions:
+            made = TableVersion(
+                f"{one.label}@{one.number}", *plan.shared.names(one.label), list(map(_column, one.schema.columns)),
+                one.origin, one.text, {}, one.file_index, one.offset, one.length,
+            )  # fmt: skip
+            rows.append(made.to_row() | {"lineage": None})
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
     def problems(self, plan: Plan) -> list[dict[str, Any]]:
@@ -124,9 +109,8 @@ class GBase8s(StreamFormat):
         if plan.framing.mode[0] == INFERRED:
             sentence = "it is inferred where the reads begin; give the size of the read buffer: buffer_size=…"
             rows.append(problem_row(Problem.INFERRED, sentence))
-        names = VersionsInForce(plan.shared, {}).names
         for version in plan.shared.versions:
-            place: dict[str, Any] = {"table": ".".join(filter(None, names(version.label)))}
+            place: dict[str, Any] = {"table": plan.shared.full_name(version.label)}
             if version.file_index >= 0:
                 file = plan.files[version.file_index].path
                 place |= {"file": file, "offset": version.offset, "length": version.length}
@@ -134,20 +118,13 @@ class GBase8s(StreamFormat):
                 rows += [problem_row(code, sentence, **place) for code, sentence in version.schema.problems]
             for column in version.schema.columns:
                 if column.kind == ColumnKind.LOB:
-                    sentence = (
-                        f"column {column.name} {column.type}: a locator of 76 bytes; its content is not in the stream"
-                    )
+                    sentence = "a locator of 76 bytes; its content is not in the stream"
+                    sentence = f"column {column.name} {column.type}: {sentence}"
                     rows.append(problem_row(Problem.LOB_NOT_IN_STREAM, sentence, **place))
         return rows
 
 
-def _column_row(column: SchemaColumn) -> dict[str, Any]:
-    decimal = column.kind == ColumnKind.DECIMAL
-    return {
-        "ordinal": column.ordinal,
-        "name": column.name,
-        "type": column.type,
-        "length": column.size if column.fixed else column.length,
-        "precision": column.precision if decimal else None,
-        "scale": column.scale if decimal else None,
-    }
+def _column(column: SchemaColumn) -> TableColumn:
+    precision, scale = (column.precision, column.scale) if column.kind == ColumnKind.DECIMAL else (None, None)
+    length = column.size if column.fixed else column.length
+    return TableColumn(column.ordinal, column.name, column.type, length, precision, scale)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import EventBatch, as_array, bytes_of, from_matrix, hex_digits, integers
-from cdcwb.formats.gbase8s.framing import HAS_PAYLOAD, HEADER_SIZE, IS_ROW, Bools, Bytes, Ints
+from cdcwb.formats.gbase8s.framing import HAS_PAYLOAD, HEADER_SIZE, IS_ROW
 from cdcwb.formats.gbase8s.layout import (
     BEFORE_IMAGES,
     COMMON_FIELDS,
@@ -45,7 +45,7 @@ from cdcwb.formats.gbase8s.values import (
     prefix_width,
     value_of,
 )
-from cdcwb.formats.kernels import interpreted, kernel
+from cdcwb.formats.kernels import Bools, Bytes, Ints, interpreted, kernel
 from cdcwb.model import Kind, Problem
 
 
@@ -70,11 +70,6 @@ _ERROR, _TIME, _NO_SCHEMA, _WORDS, _ROW_END, _SCHEMA, _LEFT_OVER, _VALUE = (1 <<
 
 _EARLIEST: Final = int(datetime(1, 1, 1, tzinfo=UTC).timestamp())
 _LATEST: Final = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
-
-
-def is_time(seconds: int) -> bool:
-    """Whether Unix seconds are in the years 1 to 9999."""
-    return _EARLIEST <= seconds <= _LATEST
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------
@@ -172,6 +167,11 @@ class RecordHeaders:
     def transactional(self) -> Bools:
         """A mask of records that belong to a transaction."""
         return _TRANSACTION_AT[self.number] > 0
+
+    @property
+    def timed(self) -> Bools:
+        """A mask of records with a time of the years 1 to 9999."""
+        return (_TIME_AT[self.number] > 0) & (self.status & _TIME == 0)
 
     @cached_property
     def header_end(self) -> Ints:
@@ -280,9 +280,8 @@ class RowSpans:
 
     def decode(self, settings: StreamSettings) -> DecodedValues:
         """The decoded values; sets the status bit of rows with invalid ones."""
-        values = decode_values(
-            self.headers.buffer, self.start, self.stop, self.column, self.tables.column_table, settings
-        )
+        buffer, table = self.headers.buffer, self.tables.column_table
+        values = decode_values(buffer, self.start, self.stop, self.column, table, settings)
         bad = np.flatnonzero(values.status >= BAD)
         self.headers.status[np.searchsorted(self.value_ends, bad, side="right") - 1] |= _VALUE
         return values
@@ -344,9 +343,8 @@ def _image(rows: RowSpans, values: DecodedValues, null: Bools, places: Ints) -> 
     offsets = np.zeros(len(null) + 1, np.int32)
     offsets[1 + places] = np.diff(rows.value_ends)
     offsets = np.cumsum(offsets, dtype=np.int32)
-    return pa.MapArray.from_arrays(
-        pa.array(offsets, mask=np.append(null, False)), rows.tables.names.take(pa.array(rows.column)), values.text
-    )
+    names, ends = rows.tables.names.take(pa.array(rows.column)), pa.array(offsets, mask=np.append(null, False))
+    return pa.MapArray.from_arrays(ends, names, values.text)
 
 
 def _header_map(headers: RecordHeaders, words: Ints, row_ends: Ints, byte_order: str) -> pa.Array:
@@ -377,16 +375,12 @@ def _header_map(headers: RecordHeaders, words: Ints, row_ends: Ints, byte_order:
             "extra_header": _hex(headers.buffer, words_end, headers.header_end[index]),
             "undecoded": _hex(headers.buffer, row_ends[index], headers.payload_end[index]),
         }
-        there = [as_array(texts.is_valid()) for texts in extra.values()]
-        patterns = sum(is_there.astype(np.int64) << at for at, is_there in enumerate(there))
-        places = np.stack([*values, *(batch.pool.add(texts) for texts in extra.values())], axis=1)
-        for pattern in np.flatnonzero(np.bincount(patterns)).tolist():
-            some = np.flatnonzero(patterns == pattern)
-            chosen = [at for at in range(places.shape[1]) if at < len(fields) or pattern >> (at - len(fields)) & 1]
-            names = [*(one.name for one in fields), *extra]
-            batch.maps["headers"].group(
-                index[some], [names[at] for at in chosen], places[np.ix_(some, np.array(chosen))]
-            )
+        extra = {name: texts for name, texts in extra.items() if texts.null_count < len(texts)}
+        places = np.stack([*values, *map(batch.pool.add, extra.values())], axis=1)
+        absent = np.zeros(places.shape, np.bool_)
+        for at, texts in enumerate(extra.values(), len(fields)):
+            absent[:, at] = as_array(texts.is_null())
+        batch.entries("headers", [*(one.name for one in fields), *extra], places, index, absent)
     return batch.maps["headers"].build()
 
 
@@ -411,9 +405,8 @@ def _by_number(headers: RecordHeaders, texts: Sequence[str | None]) -> pa.Array:
 def names_of(headers: RecordHeaders) -> tuple[pa.Array, pa.Array]:
     """Kind and operation of each record."""
     operations = (kind.operation and str(kind.operation) for kind in _TYPES)
-    return _by_number(headers, [str(Kind.CONTROL), *(str(kind.kind) for kind in _TYPES)]), _by_number(
-        headers, [None, *operations]
-    )
+    kinds = [str(Kind.CONTROL), *(str(kind.kind) for kind in _TYPES)]
+    return _by_number(headers, kinds), _by_number(headers, [None, *operations])
 
 
 def positions(headers: RecordHeaders) -> pa.Array:
@@ -439,9 +432,8 @@ def columns_of(
         own = [None if known else record_name(int(n)) for known, n in zip(headers.number, raw, strict=True)]
         record_type = pc.coalesce(pa.array(own, pa.string()), record_type)
     position, (kind, operation) = positions(headers), names_of(headers)
-    timed = (_TIME_AT[headers.number] > 0) & (headers.status & _TIME == 0)
     none = pa.scalar(None, pa.string())
-    micros = pa.array(np.where(timed, headers.seconds, 0) * 1_000_000, mask=~timed)
+    micros = pa.array(np.where(headers.timed, headers.seconds, 0) * 1_000_000, mask=~headers.timed)
     columns: dict[str, pa.Array] = {
         "record_type": record_type,
         "kind": kind,
@@ -524,12 +516,9 @@ def one_record(record: bytes) -> RecordHeaders:
 
 
 def problems_of(
-    headers: RecordHeaders,
-    r: int,
-    settings: StreamSettings,
-    rows: RowSpans | None = None,
+    headers: RecordHeaders, r: int, settings: StreamSettings, rows: RowSpans | None = None,
     values: DecodedValues | None = None,
-) -> Problems:
+) -> Problems:  # fmt: skip
     """The problems of a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
     same index."""
     status, start, end = int(headers.status[r]), int(headers.start[r]), int(headers.end[r])
@@ -540,19 +529,11 @@ def problems_of(
     least = COMMON_HEADER if kind is None else kind.header_size
     flags = int(_FLAGS_AT[headers.number[r]])
     facts: dict[str, Any] = {
-        "scheme": int.from_bytes(head[8:12], "big"),
-        "number": number,
-        "least": least,
-        "full": least,
-        "header": header,
-        "payload": payload,
-        "expected": max(header, COMMON_HEADER) + payload,
-        "found": end - start,
-        "allowed": "0 or 1" if number == 202 else "0",
-        "flags": int.from_bytes(head[flags : flags + 4], "big"),
-        "seconds": int(headers.seconds[r]),
-        "label": int(headers.label[r]),
-    }
+        "scheme": int.from_bytes(head[8:12], "big"), "number": number, "least": least, "full": least,
+        "header": header, "payload": payload, "expected": max(header, COMMON_HEADER) + payload, "found": end - start,
+        "allowed": "0 or 1" if number == 202 else "0", "flags": int.from_bytes(head[flags : flags + 4], "big"),
+        "seconds": int(headers.seconds[r]), "label": int(headers.label[r]),
+    }  # fmt: skip
     if status & _ERROR:
         lost = facts["flags"] & SESSION_INVALID
         facts["error"] = explain_error(int.from_bytes(head[20:24], "big", signed=True))
@@ -592,9 +573,8 @@ def _facts_of_row(rows: RowSpans, r: int, settings: StreamSettings) -> dict[str,
     facts["words"] = min(room, facts["variable"])
     if schema is None:
         return facts
-    words, _ = _size_words(
-        headers.buffer, headers.start[r : r + 1] + ROW_HEADER, rows.words[r : r + 1], settings.byte_order
-    )
+    words_at = headers.start[r : r + 1] + ROW_HEADER
+    words, _ = _size_words(headers.buffer, words_at, rows.words[r : r + 1], settings.byte_order)
     facts["by_words"] = schema.fixed_bytes + int(words.sum())
     done = int(rows.value_ends[r + 1] - rows.value_ends[r])
     if done < schema.decodable:
@@ -602,11 +582,8 @@ def _facts_of_row(rows: RowSpans, r: int, settings: StreamSettings) -> dict[str,
         width = prefix_width(column, settings)
         prefix = headers.buffer[at : min(at + width, stop)].tobytes()
         size = column.size if column.fixed else width + int.from_bytes(prefix, "big") if len(prefix) == width else None
-        facts |= {
-            "needed": "a length" if size is None else f"{size} bytes",
-            "ordinal": column.ordinal,
-            "column": column.name,
-        }
+        needed = "a length" if size is None else f"{size} bytes"
+        facts |= {"needed": needed, "ordinal": column.ordinal, "column": column.name}
     return facts
 
 

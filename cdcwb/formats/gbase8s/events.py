@@ -51,9 +51,9 @@ class RecordReader(SplitReader):
     """Reads the records of a split; versions in force and open transactions are carried on."""
 
     def __init__(self, shared: StreamContext, state: StreamState) -> None:
-        self.settings = shared.settings
+        self.shared, self.settings = shared, shared.settings
         self.versions = VersionsInForce(shared, state.in_force)
-        self._open = dict(state.border.open_before)
+        self._open = dict(state.crossing.open_before)
 
     def advance(self, segments: Segments, records: Ints) -> StreamRecords:
         """Some records that follow those before."""
@@ -77,7 +77,7 @@ class RecordReader(SplitReader):
             keep &= np.array([*(name in wanted.transactions for name in records.names), False])[records.transaction]
         if wanted.tables is not None:
             labels, index = distinct(headers.label)
-            named = [bool(wanted.tables & self.versions.table_names(label)) for label in labels.tolist()]
+            named = [bool(wanted.tables & self.shared.table_names(label)) for label in labels.tolist()]
             keep &= np.array(named, dtype=bool)[index]
         return keep
 
@@ -116,27 +116,18 @@ class VersionsInForce:
     """The table versions of a capture, and the number in force for each label during reading (§5)."""
 
     def __init__(self, shared: StreamContext, in_force: Mapping[int, int]) -> None:
-        self._charset, self._labels, self._in_force = shared.settings.charset, shared.labels, dict(in_force)
+        self._shared, self._in_force = shared, dict(in_force)
         self._base = 1 + max((version.number for version in shared.versions), default=0)
         self.known = {(version.label, version.number): version for version in shared.versions}
         self._numbers = {(version.label, version.text, version.counts): version.number for version in shared.versions}
 
-    def names(self, label: int) -> tuple[str | None, str]:
-        """Schema and table name of a label; without a map the label's number is the table name."""
-        return self._labels.get(label, (None, str(label)))
-
-    def table_names(self, label: int) -> frozenset[str]:
-        """The names of a label's table in filters."""
-        schema, table = self.names(label)
-        return frozenset([table] if schema is None else [table, f"{schema}.{table}"])
-
     def of_records(self, headers: RecordHeaders) -> Ints:
         """The number of the version in force at each row, TRUNCATE and TABSCHEM record; 0 for none."""
         out = np.zeros(len(headers.start), dtype=np.int64)
-        opened: dict[int, tuple[list[int], list[int]]] = {}
+        charset, opened = self._shared.settings.charset, dict[int, tuple[list[int], list[int]]]()
         for record in np.flatnonzero(headers.number == SCHEMA_RECORD).tolist():
             label = int(headers.label[record])
-            text, counts = schema_text(headers.payload(record), self._charset), counts_of(headers, record)
+            text, counts = schema_text(headers.payload(record), charset), counts_of(headers, record)
             out[record] = self._numbers.get((label, text, counts)) or self._numbers.get((label, text, NO_COUNTS), 0)
             places, numbers = opened.setdefault(label, ([-1], [self._in_force.get(label, 0)]))
             places.append(record)
@@ -155,12 +146,11 @@ class VersionsInForce:
         keys, index = distinct(label * self._base + version)
         return [divmod(key, self._base) for key in keys.tolist()], index
 
-    def name_arrays(self, label: Ints, version: Ints, labelled: Bools) -> list[pa.Array]:
+    def name_arrays(self, labels: Ints, version: Ints, labelled: Bools) -> list[pa.Array]:
         """Schema name, table name and table version of many records; null if ``labelled`` is false."""
-        tables, table = self.tables(label, version)
-        texts = [
-            (*self.names(table_label), f"{table_label}@{number}" if number else None) for table_label, number in tables
-        ]
+        tables, table = self.tables(labels, version)
+        names = self._shared.names
+        texts = [(*names(label), f"{label}@{number}" if number else None) for label, number in tables]
         index = pa.array(table, mask=~labelled)
         return [pa.array([t[at] for t in texts], pa.string()).take(index) for at in range(3)]
 
@@ -175,16 +165,10 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
 
 _IMAGES: Final = {"before": (41, 42), "after": (40, 43)}
 _TYPES: Final = {
-    ColumnKind.SMALLINT: pa.int16(),
-    ColumnKind.INTEGER: pa.int32(),
-    ColumnKind.BIGINT: pa.int64(),
-    ColumnKind.INT8: pa.int64(),
-    ColumnKind.DATE: pa.date32(),
-    ColumnKind.FLOAT: pa.float64(),
-    ColumnKind.SMALLFLOAT: pa.float32(),
-    ColumnKind.BOOLEAN: pa.bool_(),
-    ColumnKind.LOB: pa.binary(),
-}
+    ColumnKind.SMALLINT: pa.int16(), ColumnKind.INTEGER: pa.int32(), ColumnKind.BIGINT: pa.int64(),
+    ColumnKind.INT8: pa.int64(), ColumnKind.DATE: pa.date32(), ColumnKind.FLOAT: pa.float64(),
+    ColumnKind.SMALLFLOAT: pa.float32(), ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.LOB: pa.binary(),
+}  # fmt: skip
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
@@ -198,12 +182,10 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    versions = VersionsInForce(plan.shared, {})
-    labels = sorted({version.label for version in plan.shared.versions})
-    of_table = [label for label in labels if request.name in versions.table_names(label)]
-    if not of_table:
-        raise no_table(request, (name for label in labels for name in versions.table_names(label)), " with a schema")
-    schemas = [one.schema for one in plan.shared.versions if one.label in of_table]
+    versions, names = plan.shared.versions, plan.shared.table_names
+    schemas = [one.schema for one in versions if request.name in names(one.label)]
+    if not schemas:
+        raise no_table(request, (name for one in versions for name in names(one.label)), " with a schema")
     types: dict[str, pa.DataType] = {}
     for schema in versions_of(schemas, request):
         for column in schema.columns[: schema.decodable]:
@@ -271,9 +253,7 @@ def _columns(
             typed = typed.take(pa.array(index, mask=index < 0))
         columns.append(typed)
     fields = [pa.field(name, kind) for name, kind in types.items()]
-    images = [
-        pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(~np.isin(headers.number, _IMAGES[image])))
-        for image in images_of(request)
-    ]
+    lacking = (pa.array(~np.isin(headers.number, _IMAGES[image])) for image in images_of(request))
+    images = [pa.StructArray.from_arrays(columns, fields=fields, mask=null) for null in lacking]
     *_, version_name = reader.versions.name_arrays(headers.label, version, np.ones(count, dtype=bool))
     return [*names_of(headers), positions(headers), transaction, version_name, *images]

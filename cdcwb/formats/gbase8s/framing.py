@@ -29,17 +29,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from cdcwb.formats.gbase8s.layout import COMMON_HEADER, RECORD_TYPES, ROWS, SCHEME, SIZE_WORD
 from cdcwb.formats.gbase8s.values import big_endian
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bytes, Ints, kernel
 from cdcwb.formats.records import GAP_PIECE, WINDOW, Segments, Stream, UnparsedReason, cut_gaps
 from cdcwb.model import Problem
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Read = Callable[[int, int], Bytes]
 """Returns the wire bytes ``[start, stop)`` of a stream."""
 
@@ -197,12 +193,11 @@ def iter_segments(
 
 
 def _segments(buffer: Bytes, base: int, start: Ints, end: Ints, kind: Bytes, length: int) -> Segments:
-    reasons = {
-        gap: _length_damage(buffer, int(start[gap]), base, length)
-        if kind[gap] == _DAMAGED
-        else _gap_damage(buffer[start[gap] :][:COMMON_HEADER])
-        for gap in np.flatnonzero(kind != _RECORD).tolist()
-    }
+    reasons = {}
+    for gap in np.flatnonzero(kind != _RECORD).tolist():
+        at = int(start[gap])
+        damage = _length_damage(buffer, at, base, length) if kind[gap] == _DAMAGED else None
+        reasons[gap] = damage or _gap_damage(buffer[at:][:COMMON_HEADER])
     return Segments(buffer, base, start, end, kind == _RECORD, reasons)
 
 
@@ -219,11 +214,8 @@ def _length_damage(buffer: Bytes, at: int, base: int, length: int) -> UnparsedRe
     if header + payload > rest:
         sentence = f"truncated: a record of {header} + {payload} bytes was expected, {rest} bytes are there"
         return UnparsedReason(Problem.TRUNCATED, sentence)
-    size = f"{header} + {payload} bytes"
-    return UnparsedReason(
-        Problem.MALFORMED,
-        f"a record of {size} would end where no record begins, and another record begins inside it",
-    )
+    sentence = f"a record of {header} + {payload} bytes would end where no record begins, and another record begins"
+    return UnparsedReason(Problem.MALFORMED, f"{sentence} inside it")
 
 
 def _gap_damage(gap: Bytes) -> UnparsedReason:
@@ -272,10 +264,8 @@ _STALE: Final = UnparsedReason(
 )
 _MOVED: Final = UnparsedReason(Problem.STALE, "stale bytes of the read buffer: they repeat some of an earlier read")
 _ZERO: Final = UnparsedReason(None, "zero bytes that follow the last record of the read")
-_NEW: Final = UnparsedReason(
-    Problem.MALFORMED,
-    "bytes that are not a record and differ from those of earlier reads at this offset of the buffer",
-)
+_DIFFERENT: Final = "bytes that are not a record and differ from those of earlier reads at this offset of the buffer"
+_NEW: Final = UnparsedReason(Problem.MALFORMED, _DIFFERENT)
 _MAX_INFERRED: Final = 1 << 20  # the same if the starts of reads are not known
 _LEAST_MOVED: Final = 8  # bytes that are looked for anywhere in the buffer
 
@@ -328,6 +318,10 @@ class Edges:
         return first + inside[bisect_left(inside, at - first) - 1]
 
 
+_Span = tuple[int, int, UnparsedReason | None]
+"""Start, end, and the reason if it is not a record."""
+
+
 class _TooShortError(Exception):
     """The window ends inside a record, or before it is clear whether it is one."""
 
@@ -352,9 +346,7 @@ class Reads:
             # a header that begins in the window may end after it
             self.bytes = self.read(at, min(upto + COMMON_HEADER, self.length))
             self.data = self.bytes.tobytes()
-            self.found: list[
-                tuple[int, int, UnparsedReason | None]
-            ] = []  # start, end, and the reason if it is not a record
+            self.found: list[_Span] = []
             done = at
             while done < upto and self._take(done, edge := self.edges.after(done)):
                 done = edge
@@ -527,7 +519,7 @@ def _tail_reason(kind: int, begin: bytes, earlier: bytes | bytearray) -> Unparse
     return _MOVED if is_moved else _NEW
 
 
-def _of_spans(buffer: Bytes, base: int, found: list[tuple[int, int, UnparsedReason | None]]) -> Segments:
+def _of_spans(buffer: Bytes, base: int, found: list[_Span]) -> Segments:
     spans = [span for span in found if span[0] < span[1]]
     start, end = np.array([span[:2] for span in spans], np.int64).reshape(-1, 2).T - base
     reasons = {at: reason for at, (_, _, reason) in enumerate(spans) if reason is not None}

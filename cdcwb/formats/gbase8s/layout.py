@@ -96,6 +96,10 @@ COMMON_FIELDS: Final = tuple(
 _OF_TRANSACTION = ("sequence_number", "transaction_id")
 _OF_ROW = (*_OF_TRANSACTION, "user_data", "flags")
 _OF_SCHEMA = ("user_data", "flags", "fixed_length_bytes", "fixed_columns", "variable_columns")
+_BEFORE: Final = "a row was updated: the before image; the after image follows in the same transaction"
+_DISCARD: Final = "rollback to a savepoint: the changes of this transaction from this sequence number on are undone"
+_TABSCHEM: Final = "the captured columns of a table, fixed-length ones first"
+_TIMEOUT: Final = "nothing new arrived within the session's timeout"
 
 RECORD_TYPES: Final[dict[int, RecordType]] = {
     kind.number: kind
@@ -105,30 +109,12 @@ RECORD_TYPES: Final[dict[int, RecordType]] = {
         _type(3, "RBTX", Kind.ROLLBACK, None, "a transaction is rolled back", *_OF_TRANSACTION),
         _type(40, "INSERT", Kind.CHANGE, Operation.INSERT, "a row was inserted: the new row", *_OF_ROW),
         _type(41, "DELETE", Kind.CHANGE, Operation.DELETE, "a row was deleted: the deleted row", *_OF_ROW),
-        _type(
-            42,
-            "UPDBEF",
-            Kind.BEFORE,
-            Operation.UPDATE,
-            "a row was updated: the before image; the after image follows in the same transaction",
-            *_OF_ROW,
-        ),
+        _type(42, "UPDBEF", Kind.BEFORE, Operation.UPDATE, _BEFORE, *_OF_ROW),
         _type(43, "UPDAFT", Kind.AFTER, Operation.UPDATE, "a row was updated: the after image", *_OF_ROW),
-        _type(
-            62,
-            "DISCARD",
-            Kind.UNDO,
-            None,
-            "rollback to a savepoint: the changes of this transaction from this sequence number on are undone",
-            *_OF_TRANSACTION,
-        ),
+        _type(62, "DISCARD", Kind.UNDO, None, _DISCARD, *_OF_TRANSACTION),
         _type(119, "TRUNCATE", Kind.CHANGE, Operation.TRUNCATE, "a table was truncated", *_OF_TRANSACTION, "user_data"),
-        _type(
-            200, "TABSCHEM", Kind.SCHEMA, None, "the captured columns of a table, fixed-length ones first", *_OF_SCHEMA
-        ),
-        _type(
-            201, "TIMEOUT", Kind.HEARTBEAT, None, "nothing new arrived within the session's timeout", "sequence_number"
-        ),
+        _type(200, "TABSCHEM", Kind.SCHEMA, None, _TABSCHEM, *_OF_SCHEMA),
+        _type(201, "TIMEOUT", Kind.HEARTBEAT, None, _TIMEOUT, "sequence_number"),
         _type(202, "ERROR", Kind.ERROR, None, "the server reports an error", "flags", "error_code"),
     )
 }

@@ -35,7 +35,7 @@ from cdcwb.formats.gbase8s.schema import (
 from cdcwb.formats.kernels import Bytes, Ints
 from cdcwb.formats.records import SPLIT_SIZE, Framing, Plan, Scan, Segments, Stream, cut_gaps
 from cdcwb.formats.source import folders_of, is_file, is_remote, read_text
-from cdcwb.formats.transactions import COMMIT, KINDS, Border, OpenTransactions, borders
+from cdcwb.formats.transactions import COMMIT, KINDS, NO_TIME, Crossing, OpenTransactions, crossings
 from cdcwb.words import plural
 
 Names = dict[int, tuple[str | None, str]]
@@ -371,6 +371,18 @@ class StreamContext:
     versions: list[Version]
     labels: Names
 
+    def names(self, label: Any) -> tuple[str | None, str]:
+        """Schema and table name of a label; without a map the label's number is the table name."""
+        return self.labels.get(label, (None, str(label)))
+
+    def full_name(self, label: int) -> str:
+        """``schema.table``, or ``table``."""
+        return ".".join(filter(None, self.names(label)))
+
+    def table_names(self, label: int) -> frozenset[str]:
+        """The names of a label's table in filters."""
+        return frozenset([self.names(label)[1], self.full_name(label)])
+
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
@@ -378,7 +390,7 @@ class StreamState:
     transactions have in other splits."""
 
     in_force: dict[int, int]
-    border: Border
+    crossing: Crossing
 
 
 _EVIDENCE_ROWS: Final = 20_000
@@ -411,9 +423,9 @@ def scan(found: FirstPass, stream: Stream, segments: Segments, options: Options)
     headers = read_headers(segments.buffer, segments.start[segments.record], segments.end[segments.record])
     of = np.flatnonzero(headers.transactional)
     kinds, sequence = KIND_OF[headers.number], headers.sequence
-    found.transactions.then(
-        OpenTransactions.of(kinds[of], headers.transaction[of], headers.label[of], sequence[of], headers.seconds[of])
-    )
+    times = np.where(headers.timed, headers.seconds * 1_000_000, NO_TIME)
+    transactions, tables = headers.transaction[of], headers.label[of]
+    found.transactions.then(OpenTransactions.of(kinds[of], transactions, tables, sequence[of], times[of]))
     commits = sequence[kinds == COMMIT]
     if len(commits):
         found.highest_commit = max(found.highest_commit, int(commits.max()))
@@ -436,22 +448,18 @@ def _note_evidence(found: FirstPass, stream: Stream, segments: Segments, headers
     rows = np.flatnonzero(headers.row & (words > 0) & (words % SIZE_WORD == 0))[:_EVIDENCE_ROWS]
     for count in np.unique(words[rows] // SIZE_WORD).tolist():
         some = rows[words[rows] == SIZE_WORD * count]
-        raw, payload = (
-            bytes_of(segments.buffer, headers.start[some] + ROW_HEADER, SIZE_WORD * count),
-            headers.payload_size[some],
-        )
+        raw = bytes_of(segments.buffer, headers.start[some] + ROW_HEADER, SIZE_WORD * count)
+        payload = headers.payload_size[some]
         little, big = (raw.view(kind).astype(np.int64) for kind in ("<u4", ">u4"))
         fits = [one.sum(axis=1) <= payload for one in (little, big)]
         for order, sizes, mask in (("little", little, fits[0] & ~fits[1]), ("big", big, fits[1] & ~fits[0])):
             found.votes["order", order] += int(mask.sum())
             if mask.any():
                 index, offset, _ = _location(stream, segments, headers, int(some[mask][0]))
-                both = (" ".join(map(str, one[mask][0].tolist())) for one in (little, big))
-                found.examples.setdefault(
-                    "order",
-                    f"{stream.files[index].path} at offset {offset}: payload of {payload[mask][0]} bytes, size words "
-                    "little-endian {}, big-endian {}".format(*both),
-                )
+                first, other = (" ".join(map(str, one[mask][0].tolist())) for one in (little, big))
+                example = f"{stream.files[index].path} at offset {offset}: payload of {payload[mask][0]} bytes, "
+                example += f"size words little-endian {first}, big-endian {other}"
+                found.examples.setdefault("order", example)
                 _note_prefixes(found, segments.buffer, headers, some[mask], sizes[mask])
     return len(rows)
 
@@ -482,29 +490,26 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[StreamSt
     names, named = options.names_of([entry.path for entry in plan.files])
     plan.shared = StreamContext(settings, versions, names)
     plan.detected += [*rows, *named]
-    made, still_open = borders([one.transactions for one in found])
+    made, still_open = crossings([one.transactions for one in found], plan.shared.names)
     plan.facts |= _restart(max((one.highest_commit for one in found), default=-1), still_open)
-    return [StreamState(now, border) for now, border in zip(in_force, made, strict=True)]
+    return [StreamState(*both) for both in zip(in_force, made, strict=True)]
 
 
 def _restart(highest: int, still_open: Mapping[int, str]) -> dict[str, Any]:
     """Open transactions and the restart position of a client (§6.7)."""
     begins = sorted(name.partition("@")[2] for name in still_open.values())
     commit = f"{highest:016X}" if highest >= 0 else None
+    restart: str | None = None
     if any(begin.startswith("~") for begin in begins):
-        restart, reason = None, "the begin of an open transaction precedes the capture"
+        reason = "the begin of an open transaction precedes the capture"
     elif begins:
         restart, reason = begins[0], "lowest begin of a transaction without its end"
     elif commit:
         restart, reason = commit, "no transaction is open: at or after the highest commit"
     else:
-        restart, reason = None, "no transaction was seen"
-    return {
-        "open_transactions": len(still_open),
-        "highest_commit": commit,
-        "restart_position": restart,
-        "restart_reason": reason,
-    }
+        reason = "no transaction was seen"
+    facts: dict[str, Any] = {"open_transactions": len(still_open), "highest_commit": commit}
+    return facts | {"restart_position": restart, "restart_reason": reason}
 
 
 def _versions(found: Sequence[FirstPass], options: Options) -> tuple[list[Version], list[dict[int, int]]]:
@@ -539,10 +544,8 @@ def _settings(
     if options.byte_order is None:
         order_shown = "no row record has size words that show it; little-endian is assumed"
         if little + big:
-            order_shown = (
-                f"size words fit into the payload as little-endian only in {little} rows, as big-endian only in {big}; "
-                + examples["order"]
-            )
+            order_shown = f"size words fit into the payload as little-endian only in {little} rows, as big-endian only "
+            order_shown += f"in {big}; {examples['order']}"
     varchars = [key for key in sorted(_varchars(versions)) if str(key) in examples]
     narrow, wide = (sum(votes[key, width] for key in varchars) for width in (1, 2))
     width, width_shown = options.prefix_width or (1 if narrow > wide else 2), option
@@ -564,7 +567,6 @@ def _varchars(versions: list[Version]) -> set[tuple[int, int, int]]:
     labels: set[tuple[int, int, int]] = set()
     for version in versions:
         variable = [column for column in version.schema.columns if not column.fixed]
-        labels.update(
-            (version.label, len(variable), at) for at, c in enumerate(variable) if c.kind == ColumnKind.VARCHAR
-        )
+        varchars = (at for at, column in enumerate(variable) if column.kind == ColumnKind.VARCHAR)
+        labels.update((version.label, len(variable), at) for at in varchars)
     return labels

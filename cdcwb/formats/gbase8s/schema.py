@@ -30,23 +30,15 @@ _LVARCHAR_DEFAULT: Final = 2048
 _LARGEST: Final = 2**31 - 1
 
 _SIMPLE: Final[dict[str, tuple[ColumnKind, int, bool]]] = {
-    "smallint": (ColumnKind.SMALLINT, 2, False),
-    "integer": (ColumnKind.INTEGER, 4, False),
-    "int": (ColumnKind.INTEGER, 4, False),
-    "serial": (ColumnKind.INTEGER, 4, True),
-    "bigint": (ColumnKind.BIGINT, 8, False),
-    "bigserial": (ColumnKind.BIGINT, 8, True),
-    "int8": (ColumnKind.INT8, 10, False),
-    "serial8": (ColumnKind.INT8, 10, True),
-    "date": (ColumnKind.DATE, 4, False),
+    "smallint": (ColumnKind.SMALLINT, 2, False), "serial": (ColumnKind.INTEGER, 4, True),
+    **dict.fromkeys(("integer", "int"), (ColumnKind.INTEGER, 4, False)), "bigint": (ColumnKind.BIGINT, 8, False),
+    "bigserial": (ColumnKind.BIGINT, 8, True), "int8": (ColumnKind.INT8, 10, False),
+    "serial8": (ColumnKind.INT8, 10, True), "date": (ColumnKind.DATE, 4, False),
     "boolean": (ColumnKind.BOOLEAN, 2, False),
-    "float": (ColumnKind.FLOAT, 8, True),
-    "double precision": (ColumnKind.FLOAT, 8, True),
-    "smallfloat": (ColumnKind.SMALLFLOAT, 4, False),
-    "real": (ColumnKind.SMALLFLOAT, 4, False),
-    "blob": (ColumnKind.LOB, 76, False),
-    "clob": (ColumnKind.LOB, 76, False),
-}
+    **dict.fromkeys(("float", "double precision"), (ColumnKind.FLOAT, 8, True)),
+    **dict.fromkeys(("smallfloat", "real"), (ColumnKind.SMALLFLOAT, 4, False)),
+    **dict.fromkeys(("blob", "clob"), (ColumnKind.LOB, 76, False)),
+}  # fmt: skip
 """Types of fixed size: kind, bytes in a row, and whether an argument is allowed (a first value, a number of digits)
 (§4.1)."""
 
@@ -294,9 +286,8 @@ def _fit_sizes(
         interval = intervals[0]
         size = fixed_bytes - total + (interval.size or 0)
         if 2 <= size <= MOST_PACKED:
-            fitted = tuple(
-                replace(column, size=size, length=size) if column is interval else column for column in columns
-            )
+            other = replace(interval, size=size, length=size)
+            fitted = tuple(other if column is interval else column for column in columns)
             takes = f"{plural(interval.size or 0, 'byte')} by its type, {size} by the header; {size} is used"
             return fitted, f"column {interval.ordinal} {interval.name} {interval.type} takes {takes}", True
     takes = f"at least {total} bytes" if uncertain else plural(total, "byte")
@@ -326,9 +317,8 @@ def table_schema(label: int, version: int, text: str, counts: Counts, origin: st
     n_fixed = by_type if fixed_columns is None else fixed_columns
     n_variable = len(columns) - by_type if variable_columns is None else variable_columns
     total = sum(column.size or 0 for column in columns if column.fixed) if fixed_bytes is None else fixed_bytes
-    misplaced = next(
-        (c for c in columns if c.kind is not ColumnKind.UNKNOWN and c.fixed != (c.ordinal <= n_fixed)), None
-    )
+    known = (column for column in columns if column.kind is not ColumnKind.UNKNOWN)
+    misplaced = next((column for column in known if column.fixed != (column.ordinal <= n_fixed)), None)
     if columns and n_fixed + n_variable != len(columns):
         counted = plural(len(columns), "column")
         sentence = f"the text has {counted}, the header counts {n_fixed} fixed and {n_variable} variable"
@@ -348,10 +338,8 @@ def table_schema(label: int, version: int, text: str, counts: Counts, origin: st
         if fits and decodable < len(columns):
             first, more = columns[decodable], len(columns) - decodable - 1
             rest = f" and the {plural(more, 'column')} after it stay" if more else " stays"
-            sentence = (
-                f"the encoding of column {first.ordinal} {first.name} {first.type} is unknown: it{rest} undecoded"
-            )
-            problems.append((Problem.UNKNOWN_TYPE, sentence))
+            named = f"column {first.ordinal} {first.name} {first.type}"
+            problems.append((Problem.UNKNOWN_TYPE, f"the encoding of {named} is unknown: it{rest} undecoded"))
     return TableSchema(label, version, text, columns, total, n_fixed, n_variable, origin, tuple(problems), decodable)
 
 

@@ -76,14 +76,9 @@ class _Tree:
     """Makes the nodes of one record."""
 
     def __init__(
-        self,
-        record: bytes,
-        headers: RecordHeaders,
-        settings: StreamSettings,
-        schema: TableSchema | None = None,
-        rows: RowSpans | None = None,
-        values: DecodedValues | None = None,
-    ) -> None:
+        self, record: bytes, headers: RecordHeaders, settings: StreamSettings, schema: TableSchema | None = None,
+        rows: RowSpans | None = None, values: DecodedValues | None = None,
+    ) -> None:  # fmt: skip
         self.record, self.settings, self.schema, self.rows, self.values = record, settings, schema, rows, values
         self.kind = RECORD_TYPES.get(int(headers.number[0]))
         self.problems: Problems = problems_of(headers, 0, settings, rows, values)
@@ -95,10 +90,12 @@ class _Tree:
         """The record."""
         number = self.number(COMMON_FIELDS[3])
         extra = self.first("header_size", "record_number")
+        common = "four big-endian integers at the beginning of every record"
+        specific, fields = "the fields of this record type", () if self.kind is None else self.kind.fields
         unowned = "bytes that follow the end given by header and payload size"
         children = (
-            self.common_header(),
-            self.specific_header(),
+            self.fields("common header", 0, COMMON_HEADER, common, COMMON_FIELDS),
+            self.fields("specific header", COMMON_HEADER, self.words_at, specific, fields),
             self.size_words(),
             self.node("extra header", self.words_end, self.header_end, None, "header bytes of unknown meaning", extra),
             self.payload(),
@@ -122,25 +119,15 @@ class _Tree:
         children: Iterable[Field] = (),
     ) -> Field:  # fmt: skip
         """A node, with those of its ``children`` that have bytes, and an empty payload with a problem."""
-        inner = tuple(
-            child for child in children if child.length or (child.name in ("row", "column list") and child.problem)
-        )
+        payloads = ("row", "column list")
+        inner = tuple(one for one in children if one.length or (one.name in payloads and one.problem))
         return Field(name, start, stop - start, self.record[start:stop], value, meaning, inner, problem)
 
     # --- headers ------------------------------------------------------------------------------------------------------
 
-    def common_header(self) -> Field:
-        """The first 16 bytes."""
-        meaning = "four big-endian integers at the beginning of every record"
-        return self.node(
-            "common header", 0, COMMON_HEADER, None, meaning, children=map(self.header_field, COMMON_FIELDS)
-        )
-
-    def specific_header(self) -> Field:
-        """The fields of the record's type."""
-        children = map(self.header_field, () if self.kind is None else self.kind.fields)
-        meaning = "the fields of this record type"
-        return self.node("specific header", COMMON_HEADER, self.words_at, None, meaning, children=children)
+    def fields(self, name: str, start: int, stop: int, meaning: str, fields: Iterable[HeaderField]) -> Field:
+        """A node with these fields of the header."""
+        return self.node(name, start, stop, None, meaning, children=map(self.header_field, fields))
 
     def header_field(self, field: HeaderField) -> Field:
         """One field of the header."""
@@ -226,11 +213,11 @@ class _Tree:
         raw, charset = self.record[start:stop], self.settings.charset
         end = start + len(raw.rstrip(b"\0"))
         garbled = None if text_codec(raw, charset) else Problem.CHARSET
+        text, types = schema_text(raw, charset), "column names and types as in CREATE TABLE"
+        terminator = "the NUL that ends the text; payload_size includes it"
         children = (
-            self.node(
-                "text", start, end, schema_text(raw, charset), "column names and types as in CREATE TABLE", garbled
-            ),
-            self.node("terminator", end, stop, None, "the NUL that ends the text; payload_size includes it"),
+            self.node("text", start, end, text, types, garbled),
+            self.node("terminator", end, stop, None, terminator),
         )
         schema = schema_of(self.record, settings=self.settings)
         problem, meaning = None, "column list of the table"
@@ -277,7 +264,7 @@ def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[F
     elif headers.row[0]:
         origins = (plan.files[v.file_index].path for v in before if v.label == label and v.file_index >= 0)
         origin = next(origins, path)
-        table = f" of {'.'.join(filter(None, versions.names(label)))}" if label in plan.shared.labels else ""
+        table = f" of {plan.shared.full_name(label)}" if label in plan.shared.labels else ""
         note = f"decoded with table version {label}@{number}{table}" + (f" from {origin}" if origin != path else "")
     settings = plan.shared.settings
     is_complete = schema is not None or not headers.row[0]

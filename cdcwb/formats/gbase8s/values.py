@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, from_matrix, gather, hex_digits
+from cdcwb.formats.arrays import as_array, bytes_of, gather, hex_text
 from cdcwb.formats.gbase8s.layout import (
     FRACTION,
     LVARCHAR_PREFIX,
@@ -27,14 +27,9 @@ from cdcwb.formats.gbase8s.layout import (
     SchemaColumn,
     StreamSettings,
 )
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel
 from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Problem
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-
-Bools = npt.NDArray[np.bool_]
 
 _KINDS: Final = tuple(ColumnKind)
 _DECIMAL, _INTERVAL = _KINDS.index(ColumnKind.DECIMAL), _KINDS.index(ColumnKind.INTERVAL)
@@ -53,12 +48,8 @@ _INT8: Final = np.dtype([("sign", ">i2"), ("low", ">u4"), ("high", ">u4")])
 _LONGEST: Final = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _NO_LIMIT: Final = 1 << 40
 _MOST: Final = (1 << 31) - 1  # bytes
-_LIMITS: Final = np.array(
-    [
-        [(1, 9999), (1, 12), (1, 31), (0, 23), (0, 59), (0, 59)],
-        [(0, _NO_LIMIT), (0, 11), (0, _NO_LIMIT), (0, 23), (0, 59), (0, 59)],
-    ]
-)
+_CLOCK: Final = [(0, 23), (0, 59), (0, 59)]
+_LIMITS: Final = np.array([[(1, 9999), (1, 12), (1, 31), *_CLOCK], [(0, _NO_LIMIT), (0, 11), (0, _NO_LIMIT), *_CLOCK]])
 """The least and greatest value of each field from YEAR to SECOND, of a DATETIME and of an INTERVAL."""
 
 # --- packed decimals --------------------------------------------------------------------------------------------------
@@ -343,11 +334,9 @@ def _lvarchars(values: _Encoded) -> _Decoded:
     size, length = values.stop - values.start, values.byte(values.start) << 8 | values.byte(values.start + 1)
     data = values.start + LVARCHAR_PREFIX + 1
     flag = values.byte(data - 1)
-    status = np.select(
-        [size < LVARCHAR_PREFIX, LVARCHAR_PREFIX + length != size, length == 0, (length == 1) & (flag == 1), flag != 0],
-        [_NO_PREFIX, _PREFIX, _NO_FLAG, NULL, _FLAG],
-        OK,
-    )
+    null = (length == 1) & (flag == 1)
+    of = [size < LVARCHAR_PREFIX, LVARCHAR_PREFIX + length != size, length == 0, null, flag != 0]
+    status = np.select(of, [_NO_PREFIX, _PREFIX, _NO_FLAG, NULL, _FLAG], OK)
     ends_with_nul = (length > 1) & (values.byte(values.stop - 1) == 0)
     found = np.select([status == _NO_PREFIX, status == _FLAG], [size, flag], length)
     return _texts(values, data, values.stop - ends_with_nul, status, found)
@@ -394,22 +383,13 @@ _ASCII_BASED: Final = _UTF_8 | frozenset(
 """Character sets in which a byte below 80 (hex) that is not part of a longer character is ASCII."""
 
 _DECODERS: Final[dict[ColumnKind, Callable[[_Encoded], _Decoded]]] = {
-    ColumnKind.SMALLINT: partial(_integers, size=2),
-    ColumnKind.INTEGER: partial(_integers, size=4),
-    ColumnKind.BIGINT: partial(_integers, size=8),
-    ColumnKind.INT8: _int8,
-    ColumnKind.DATE: _dates,
-    ColumnKind.FLOAT: partial(_floats, size=8),
-    ColumnKind.SMALLFLOAT: partial(_floats, size=4),
-    ColumnKind.BOOLEAN: _booleans,
-    ColumnKind.CHAR: _chars,
-    ColumnKind.DECIMAL: _packed,
-    ColumnKind.DATETIME: _packed,
-    ColumnKind.INTERVAL: _packed,
-    ColumnKind.VARCHAR: _varchars,
-    ColumnKind.LVARCHAR: _lvarchars,
-    ColumnKind.LOB: _locators,
-}
+    ColumnKind.SMALLINT: partial(_integers, size=2), ColumnKind.INTEGER: partial(_integers, size=4),
+    ColumnKind.BIGINT: partial(_integers, size=8), ColumnKind.INT8: _int8, ColumnKind.DATE: _dates,
+    ColumnKind.FLOAT: partial(_floats, size=8), ColumnKind.SMALLFLOAT: partial(_floats, size=4),
+    ColumnKind.BOOLEAN: _booleans, ColumnKind.CHAR: _chars, ColumnKind.VARCHAR: _varchars,
+    ColumnKind.LVARCHAR: _lvarchars, ColumnKind.LOB: _locators,
+    **dict.fromkeys((ColumnKind.DECIMAL, ColumnKind.DATETIME, ColumnKind.INTERVAL), _packed),
+}  # fmt: skip
 
 
 # --- many values ------------------------------------------------------------------------------------------------------
@@ -437,19 +417,14 @@ class DecodedValues:
         """The values as another type than text; null for NULL, and for what is not a value of it."""
         valid = np.zeros(len(self.place), np.bool_)
         valid[self.place[self.status == OK]] = True
-        ends = np.cumsum([len(part) for part in self.parts])
-        parts = [
-            _as_type(part, of_part, kind) for part, of_part in zip(self.parts, np.split(valid, ends), strict=False)
-        ]
+        of_parts = np.split(valid, np.cumsum([len(part) for part in self.parts]))
+        parts = [_as_type(part, there, kind) for part, there in zip(self.parts, of_parts, strict=False)]
         return pa.concat_arrays([pa.nulls(0, kind), *parts]).take(pa.array(self.place, mask=self.status != OK))
 
 
 def _text_of(values: pa.Array) -> pa.Array:
     """Values as text, bytes as lower-case hex."""
-    if not pa.types.is_binary(values.type):
-        return pc.cast(values, pa.string())
-    digits = hex_digits(content_of(values)[0].reshape(len(values), -1))
-    return from_matrix(digits, 0, digits.shape[1])
+    return hex_text(values, upper=False) if pa.types.is_binary(values.type) else pc.cast(values, pa.string())
 
 
 def _as_type(values: pa.Array, valid: Bools, kind: pa.DataType) -> pa.Array:
@@ -458,7 +433,7 @@ def _as_type(values: pa.Array, valid: Bools, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_binary(kind):
         return pa.nulls(len(values), kind)
-    return cast_each(pc.if_else(pa.array(valid), _text_of(values), pa.scalar(None, pa.string())), kind)
+    return cast_each(pc.if_else(pa.array(valid), _text_of(values), None), kind)
 
 
 def column_table(columns: Sequence[SchemaColumn]) -> Ints:
@@ -579,21 +554,9 @@ def _facts(column: SchemaColumn, raw: bytes, status: int, found: int, settings: 
         number = (decode_value(floating, raw, settings).text or "").removeprefix("-")
         number += "" if "." in number else ".0"
     return {
-        "type": column.type,
-        "hex": raw.hex(),
-        "size": len(raw),
-        "found": found,
-        "unsigned": found & 0xFFFFFFFFFFFFFFFF,
-        "low": found & 0xFFFFFFFF,
-        "month": high,
-        "longest": found >> 48,
-        "field": _FIELDS.get(high, ""),
-        "least": least,
-        "most": most,
-        "places": 2 * ((column.fraction + 1) // 2),
-        "number": number,
-        "width": width,
-        "with_data": " with data" if len(raw) > width + 1 else "",
-        "charset": settings.charset,
-        "where": "" if found == _NO_LIMIT else f" at byte {found}",
-    }
+        "type": column.type, "hex": raw.hex(), "size": len(raw), "found": found,
+        "unsigned": found & 0xFFFFFFFFFFFFFFFF, "low": found & 0xFFFFFFFF, "month": high, "longest": found >> 48,
+        "field": _FIELDS.get(high, ""), "least": least, "most": most, "places": 2 * ((column.fraction + 1) // 2),
+        "number": number, "width": width, "with_data": " with data" if len(raw) > width + 1 else "",
+        "charset": settings.charset, "where": "" if found == _NO_LIMIT else f" at byte {found}",
+    }  # fmt: skip
