@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdcwb.formats.goldengate.contents import BodyLayout, Half, TrailToken, walk
+from cdcwb.formats.goldengate.contents import Half, TrailToken, walk
 from cdcwb.formats.goldengate.layout import HEADER, MISSING, NOT_A_TIME, Order
 from cdcwb.formats.goldengate.lines import Role, parse
 from cdcwb.formats.goldengate.records import NO_RECORD, TrailRecords, decode, moments, text_of
@@ -134,7 +134,7 @@ class Cell(NamedTuple):
 def columns_of(
     body: bytes,
     order: Order,
-    form: BodyLayout = BodyLayout.COLUMNS,
+    form: int = 0,
     skip: int = 0,
     half: Half = Half.AFTER,
     bare: bool = False,
@@ -148,9 +148,7 @@ def columns_of(
     return found, int(cells.bad[0])
 
 
-def walk_one(
-    body: bytes, order: Order, form: BodyLayout = BodyLayout.COLUMNS, skip: int = 0, bare: bool = False
-) -> list[Cell] | None:
+def walk_one(body: bytes, order: Order, form: int = 0, skip: int = 0, bare: bool = False) -> list[Cell] | None:
     """The columns of one body; None if it is not columns to its end."""
     cells, bad = columns_of(body, order, form, skip, bare=bare)
     return cells if bad < 0 else None

@@ -50,7 +50,7 @@ def test_a_row_is_a_name_and_numbers_with_names() -> None:
         3, "PLACED_AT", 192, 29, null=1, least_significant_dt=6, sub_data_type=0, native_data_type=187, lob_type=0,
         numbers=tuple(map(int, AT.split())),
     )  # fmt: skip
-    assert (first.nullable, second.nullable) == (False, True)
+    assert (first.null, second.null) == (0, 1)
     assert [column.key_position for column in definition.columns] == [1, None, None]
     assert definition.problems == ()
 
@@ -232,7 +232,7 @@ def test_the_real_table_definition_is_read(samples: Path) -> None:
     found = parse_metadata(text[text.index("Table Name:") :])
     assert isinstance(found, Definition)
     assert (found.schema, found.table) == ("test", "ogg_test")
-    assert [(one.name, one.type, one.key_position, one.nullable) for one in found.columns] == [
+    assert [(one.name, one.type, one.key_position, one.null != 0) for one in found.columns] == [
         ("c1", "132 INT32", 1, False),
         ("c2", "64 VARCHAR", None, True),
     ]

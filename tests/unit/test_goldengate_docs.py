@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdcwb.formats.goldengate import layout as facts
-from cdcwb.formats.goldengate.contents import BodyLayout, Half, ddl_items, file_header
+from cdcwb.formats.goldengate.contents import Half, ddl_items, file_header
 from cdcwb.formats.goldengate.definitions import Database, Definition, parse_metadata
 from cdcwb.formats.goldengate.layout import is_raw_trail, logdump_script
 from tests.goldengate_text import split_text, walk_one
@@ -181,7 +181,7 @@ def test_a_null_is_its_indicator() -> None:
 
 def test_a_key_update_has_the_old_key_in_front() -> None:
     body = octets(blocks(section("4.5"))[0].splitlines()[-1])
-    cells = walk_one(body, "little", BodyLayout.KEYED)
+    cells = walk_one(body, "little", 2)
     assert cells is not None
     assert [(cell.half, cell.index, body[cell.start : cell.stop]) for cell in cells] == [
         (Half.BEFORE, 0, bytes([0, 0, 0, 42])),
@@ -191,8 +191,8 @@ def test_a_key_update_has_the_old_key_in_front() -> None:
 
 def test_a_unified_update_walks_with_four_bytes_of_length_and_not_with_two() -> None:
     body = octets(blocks(section("4.5"))[1])
-    assert walk_one(body, "little", BodyLayout.UNIFIED_2) is None
-    cells = walk_one(body, "little", BodyLayout.UNIFIED_4)
+    assert walk_one(body, "little", 2) is None
+    cells = walk_one(body, "little", 4)
     assert cells is not None
     assert [(cell.half, body[cell.start : cell.stop][-6:]) for cell in cells if cell.index == 1] == [
         (Half.BEFORE, b"quartz"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers.envelopes import printed_record
 from cdcwb.formats.dissector import TableRequest, Wanted, get_format, run_here
-from cdcwb.formats.goldengate_export.events import names_of
+from cdcwb.formats.goldengate.definitions import names_of
 from tests.goldengate_exports import FORM, check_fields, codes, planned, rows, sure, table_of
 from tests.local import ledger
 

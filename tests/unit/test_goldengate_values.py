@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcwb.formats.goldengate.contents import (
-    BodyLayout,
     ColumnTexts,
     Half,
     texts,
@@ -295,7 +294,7 @@ def images(
     bodies: list[bytes],
     definitions: list[Definition | None],
     group: list[int],
-    forms: list[BodyLayout] | None = None,
+    forms: list[int] | None = None,
     before: list[bool] | None = None,
     put: Sequence[Put] = (),
 ) -> tuple[Images, list[tuple[int, Problem, str]]]:
@@ -344,7 +343,7 @@ def test_a_null_column_is_there_and_a_missing_one_is_not() -> None:
 def test_the_key_of_a_key_update_is_the_old_one() -> None:
     key = cell(0, ONE)
     body = len(key).to_bytes(2, "little") + key + cell(0, TWO) + cell(1, varying("new"))
-    found, _ = images([body, cell(0, TWO)], [SHOP], [0, 0], forms=[BodyLayout.KEYED, BodyLayout.COLUMNS])
+    found, _ = images([body, cell(0, TWO)], [SHOP], [0, 0], forms=[2, 0])
     assert maps(found.before) == [{"ID": "1"}, None]
     assert maps(found.after) == [{"ID": "2", "NAME": "new"}, {"ID": "2"}]
     assert maps(found.key) == [{"ID": "1"}, {"ID": "2"}]

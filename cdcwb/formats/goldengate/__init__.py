@@ -20,7 +20,6 @@ from cdcwb.formats.dissector import (
     TableRequest,
     detected_row,
     problem_row,
-    run_here,
 )
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate import plan as planning
@@ -32,7 +31,7 @@ from cdcwb.formats.goldengate.plan import OPTIONS, FirstPass, Options, TrailCont
 from cdcwb.formats.goldengate.records import RecordSettings
 from cdcwb.formats.goldengate.segments import HEAD, TextWindow, first_start, is_logdump, windows
 from cdcwb.formats.goldengate.tree import dissect
-from cdcwb.formats.records import FileEntry, Framing, Plan, Scan, Segments, Stream
+from cdcwb.formats.records import Framing, Plan, Segments, Stream
 from cdcwb.formats.requests import request_schema
 from cdcwb.formats.trail import TrailFormat
 from cdcwb.model import TABLE_VERSIONS, Problem
@@ -56,6 +55,7 @@ class GoldenGate(TrailFormat):
     pairing = Pairing.TRANSACTION
     compressed_updates = frozenset(IO_TYPES[number].name for number in COMPRESSED)
     plan_type, options_type, scan_type = Plan, Options, FirstPass
+    finish = staticmethod(planning.finish)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See :meth:`Options.parse`; the files of definitions have to be there."""
@@ -123,29 +123,17 @@ class GoldenGate(TrailFormat):
                 raise CaptureError(sentence, path=stream.files[index].path)
         return planning.scan(found, stream, segments, options)
 
-    def finish(self, plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailState]:
-        """See :meth:`cdcwb.formats.records.RecordFormat.finish`."""
-        return planning.finish(plan, scans, options)
-
-    def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
-        """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`."""
-        plan = super().make_plan(paths, options, run)
-        self._note_repeats(plan, run)
-        return plan
-
-    def _note_repeats(self, plan: Plan, run: Run) -> None:
-        """Records with one position: what needs a second look at some splits."""
+    def check(self, plan: Plan, run: Run) -> None:
+        """Notes records with one position."""
         shared: TrailContext = plan.shared
         sections = planning.repeated_sections(shared)
         if not len(sections):
             return
         edges = np.append(shared.at, np.iinfo(np.int64).max)
-        ends = [split.start for split in plan.splits[1:]] + [int(edges[-1])]
-        tasks = [
-            (split.start, split.stop)
-            for split, end in zip(plan.splits, ends, strict=True)
-            if ((edges[sections] < end) & (edges[sections + 1] > split.start)).any()
-        ]
+        first, after = edges[sections], edges[sections + 1]
+        ends = [*(split.start for split in plan.splits[1:]), edges[-1]]
+        splits = zip(plan.splits, ends, strict=True)
+        tasks = [(one.start, one.stop) for one, end in splits if ((first < end) & (after > one.start)).any()]
         looked = partial(planning.fingerprints, plan.files, plan.framing.mode, shared, sections)
         planning.note_repeats(shared, run(looked, tasks))
 
@@ -185,12 +173,6 @@ class GoldenGate(TrailFormat):
         return [*rows, *super().problems(plan)]
 
     # --- one record ---------------------------------------------------------------------------------------------------
-
-    def surroundings(self, files: list[FileEntry], options: Options, near: int) -> Plan:
-        """See :meth:`cdcwb.formats.records.RecordFormat.surroundings`."""
-        plan = super().surroundings(files, options, near)
-        self._note_repeats(plan, run_here)
-        return plan
 
     def describe(self, plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[Field, Any, str, bool]:
         """See :meth:`cdcwb.formats.records.RecordFormat.describe`."""

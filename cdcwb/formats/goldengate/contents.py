@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import requests
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_digits, integers, text_array
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_text, integers, text_array
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import Coding, How, Order
@@ -215,30 +215,8 @@ def odd_indicator(shown: str) -> str:
     return f"expected the null indicator 0000 or ffff, found {shown}"
 
 
-class BodyLayout(IntEnum):
-    """The layouts of bodies.
-
-    * COLUMNS: columns from beginning to end, one image
-    * KEYED: GGSPKUpdate; two bytes of length and so many bytes of key columns as before image, then the after image
-    * UNIFIED_2: GGSUnifiedUpdate, GGSUnifiedPKUpdate; two bytes of length, that many bytes of before image, then the
-      after image (by analogy to KEYED; no real body is known)
-    * UNIFIED_4: the same with four bytes of length
-    * OPAQUE: no columns, a body to leave alone
-    """
-
-    COLUMNS = 0
-    KEYED = 1
-    UNIFIED_2 = 2
-    UNIFIED_4 = 3
-    OPAQUE = 4
-
-    @property
-    def width(self) -> int:
-        """The bytes of the length of the before image; 0 without one."""
-        return int(_WIDTHS[self])
-
-
-_WIDTHS: Final = np.array([0, 2, 2, 4, 0])
+OPAQUE: Final = -1
+"""The width of a body that is not columns."""
 
 
 class Half(IntEnum):
@@ -321,33 +299,33 @@ def _walk(b: Bytes, bodies: Ints, columns: Ints, offsets: Ints, bad: Ints) -> in
 
 
 def walk(
-    buffer: Bytes, start: Ints, stop: Ints, is_big: Bools | bool, forms: Ints | None = None, skip: Ints | None = None,
+    buffer: Bytes, start: Ints, stop: Ints, is_big: Bools | bool, widths: Ints | None = None, skip: Ints | None = None,
     before: Bools | None = None, bare: Bools | None = None,
 ) -> ColumnSpans:  # fmt: skip
     """The columns of the bodies ``[start, stop)`` of a buffer; a body with a start below 0 has none.
 
-    ``is_big``: their byte order. ``forms``: a :class:`BodyLayout` for each (None: COLUMNS), ``skip``: bytes before the
-    columns (SyskeyLen; None: 0),
+    ``is_big``: their byte order. ``widths``: see :func:`widths_of` (None: 0), ``skip``: bytes before the columns
+    (SyskeyLen; None: 0),
     ``before``: the only image of such a body is a before image (None: an after image), ``bare``: the columns are
     big-endian without null indicators (None: none are).
     """
     none = np.zeros(len(start), dtype=np.int64)
-    forms, skip = none if forms is None else forms, none if skip is None else skip
+    widths, skip = none if widths is None else widths, none if skip is None else skip
     bare = none > 0 if bare is None else bare
     is_big = is_big | bare
     half = none + Half.AFTER if before is None else np.where(before, Half.BEFORE, Half.AFTER)
-    is_read = (start >= 0) & (start < stop) & (forms != BodyLayout.OPAQUE)
-    bodies = np.stack([np.where(is_read, start + skip, -1), stop, _WIDTHS[forms], half, bare, is_big])
+    is_read = (start >= 0) & (start < stop) & (widths != OPAQUE)
+    bodies = np.stack([np.where(is_read, start + skip, -1), stop, widths, half, bare, is_big])
     columns = np.empty((5, int((stop - start)[is_read].sum()) // 4), dtype=np.int64)
     offsets, bad = np.empty(len(start) + 1, dtype=np.int64), np.full(len(start), -1, dtype=np.int64)
     count = _walk(read_only(buffer), bodies, columns, offsets, bad)
     return ColumnSpans(columns[:, :count], bare, is_big, offsets, bad)
 
 
-def fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints, skip: Ints) -> Ints:
+def fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, widths: Ints, skip: Ints) -> Ints:
     """How well bodies can be walked, a number for each: best if to their end with ascending indexes in each image, and
     all columns begin with a null indicator as well; then by the number of complete columns."""
-    cells = walk(buffer, start, stop, order == "big", forms, skip)
+    cells = walk(buffer, start, stop, order == "big", widths, skip)
     count, index, row, half = np.diff(cells.offsets), cells.index, cells.row, cells.half
     falls = (row[1:] == row[:-1]) & (half[1:] == half[:-1]) & (index[1:] <= index[:-1])
     rises = np.bincount(row[1:][falls], minlength=len(count)) == 0
@@ -357,12 +335,12 @@ def fit(buffer: Bytes, start: Ints, stop: Ints, order: Order, forms: Ints, skip:
     return found
 
 
-def forms_of(io: Ints, prefix: int | Ints) -> Ints:
-    """The layouts of the data of records of some types: values of :class:`BodyLayout`. ``prefix``: bytes of the length
-    that precedes the before image of unified updates."""
-    unified = np.where(np.asarray(prefix) == 4, BodyLayout.UNIFIED_4, BodyLayout.UNIFIED_2)
+def widths_of(io: Ints, prefix: int | Ints) -> Ints:
+    """The bytes of the length of the before image with which the data of records of some types begin; 0: without one,
+    :data:`OPAQUE`: no columns. In a GGSPKUpdate two, then so many bytes of key columns as before image, and the after
+    image; in unified updates ``prefix``, the before image and the after image (by analogy; no real body is known)."""
     choices = [np.isin(io, layout.LISTED), io == layout.KEYED, np.isin(io, layout.UNIFIED)]
-    return np.select(choices, [BodyLayout.COLUMNS, BodyLayout.KEYED, unified], BodyLayout.OPAQUE).astype(np.int64)
+    return np.select(choices, [0, 2, prefix], OPAQUE).astype(np.int64)
 
 
 # --- values as text ---------------------------------------------------------------------------------------------------
@@ -521,10 +499,7 @@ class _Values:
 
     def _hex(self, where: Bools, begin: Ints | None = None) -> pa.Array:
         """Bytes as hex."""
-        raw = self._raw(where, begin)
-        content, at = content_of(raw)
-        offsets, digits = pa.py_buffer(2 * at.astype(np.int32)), pa.py_buffer(hex_digits(content))
-        return pa.Array.from_buffers(pa.string(), len(raw), [raw.buffers()[0], offsets, digits])
+        return hex_text(self._raw(where, begin), upper=False)
 
     def _decoded(self, raw: pa.Array) -> pa.Array:
         """Bytes as text in the character set."""

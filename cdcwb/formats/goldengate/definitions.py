@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import dropwhile
 from typing import Any, Final
 
@@ -58,11 +58,6 @@ class ColumnDef:
     lob_type: int | None = None
     key_position: int | None = None
     numbers: tuple[int, ...] = ()
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the column may be NULL."""
-        return self.null != 0
 
     @property
     def is_lob(self) -> bool:
@@ -145,9 +140,10 @@ class Definition:
     @cached_property
     def described(self) -> list[TableColumn]:
         """The columns as table versions have them, with different names."""
+        described = enumerate(zip(self.names, self.columns, strict=True), 1)
         return [
-            TableColumn(at, name, one.type, one.external_length, None, one.scale, one.key_position, one.nullable)
-            for at, (name, one) in enumerate(zip(self.names, self.columns, strict=True), 1)
+            TableColumn(at, name, one.type, one.external_length, None, one.scale, one.key_position, one.null != 0)
+            for at, (name, one) in described
         ]
 
     def same_columns(self, other: Definition) -> bool:
@@ -188,6 +184,12 @@ def split_name(name: str) -> tuple[str | None, str]:
     return ".".join(parts[:-1]) or None, parts[-1]
 
 
+@lru_cache(maxsize=4096)
+def names_of(text: str | None) -> tuple[str | None, str | None]:
+    """Schema and table (:func:`split_name`); None without a name."""
+    return split_name(text) if text else (None, None)
+
+
 def one_case(name: str) -> str:
     """The name; one of a Guardian file (NonStop) in capitals, since such names are not case-sensitive (§4.8)."""
     return name.upper() if name.startswith(("\\", "$")) and GUARDIAN.fullmatch(name) else name
@@ -215,13 +217,9 @@ _TABLE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*(?:\(Ref TDR Index:\s*(
 _DATABASE: Final = re.compile(r"^\s*(?:Database Name|DDR Version|Database type)\s*:", re.MULTILINE)
 _LEGEND: Final = re.compile(r"^\s*\*\s+(\d+)\s+[A-Z]|(?<!\S)(\d+)\)[A-Z]", re.MULTILINE)
 _FACTS: Final = {
-    "database name": "database name",
-    "database type": "database type",
-    "character set id": "character set",
-    "national character set id": "national character set",
-    "locale": "locale",
-    "timezone": "time zone",
-}
+    "database name": "database name", "database type": "database type", "character set id": "character set",
+    "national character set id": "national character set", "locale": "locale", "timezone": "time zone",
+}  # fmt: skip
 """Facts of a database by the names of their lines, in lower case."""
 
 
@@ -258,10 +256,8 @@ def _definition(name: str, body: str, legend: int) -> Definition:
     lines = [line for line in body.splitlines() if line.strip() and not line.lstrip().startswith("*")]
     rows = list(dropwhile(lambda line: _PAIR.match(line) and not _numbers(line), lines))  # heads precede them
     columns, invalid = _columns(rows, legend)
-    problems = [
-        (Problem.SCHEMA_TEXT, f"row {at + 1} of the definition of {name} is not a column: {rows[at].strip()}")
-        for at in invalid
-    ]
+    wrong = (f"row {at + 1} of the definition of {name} is not a column: {rows[at].strip()}" for at in invalid)
+    problems = [(Problem.SCHEMA_TEXT, sentence) for sentence in wrong]
     for one in columns:
         if one.data_type != _NO_TYPE and not is_known(one.data_type):
             sentence = f"column {one.name} of {name} has the data type {one.data_type}, whose encoding is unknown"

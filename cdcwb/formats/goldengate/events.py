@@ -18,7 +18,7 @@ from cdcwb.formats.arrays import EventBatch, as_array, integers
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
-from cdcwb.formats.goldengate.definitions import Definition, Reference, TrailFile, parse_metadata, split_name
+from cdcwb.formats.goldengate.definitions import Definition, Reference, TrailFile, names_of, parse_metadata
 from cdcwb.formats.goldengate.images import RowImages, heads_of
 from cdcwb.formats.goldengate.layout import MISSING
 from cdcwb.formats.goldengate.plan import TrailContext, TrailState, WindowBorder
@@ -155,7 +155,7 @@ class Assigned:
         for values, what in ((records.csn, "LOGCSN"), (records.xid, "TRANID")):
             names = pa.array([one.csn if what == "LOGCSN" else one.xid for one in self.named], pa.string())
             first = names.take(pa.array(found.of, mask=found.of < 0))
-            for at in np.flatnonzero(as_array(pc.fill_null(pc.not_equal(values, first), False))).tolist():
+            for at in np.flatnonzero(as_array(pc.not_equal(values, first))).tolist():
                 said = f"token {what} is {values[at]}, that of an earlier record of its transaction is {first[at]}"
                 self.problem(at, Problem.CONFLICT, said)
 
@@ -254,10 +254,8 @@ class Assigned:
             named = np.array([*(one.name in wanted.transactions for one in self.named), False])
             keep &= named[self.transaction[rows]]
         if wanted.tables is not None:  # if no name is printed, the table comes from the version
-            names = [*map(_split, self.records.tables), (None, None)]
-            is_one = [
-                one is None or one in wanted.tables or f"{schema}.{one}" in wanted.tables for schema, one in names
-            ]
+            names, some = [*map(names_of, self.records.tables), (None, None)], wanted.tables
+            is_one = [one is None or one in some or f"{schema}.{one}" in some for schema, one in names]
             keep &= np.array(is_one)[self.records.table[rows]]
         return keep
 
@@ -288,10 +286,6 @@ class LogdumpReader(SplitReader):
 
 _IDS: Final = (LOGCSN, TRANID, ROWID)
 _CODES: Final = 256
-
-
-def _split(name: str) -> tuple[str | None, str | None]:
-    return split_name(name) if name else (None, None)
 
 
 def _batch(known: Assigned, images: RowImages, rows: Ints, wanted: Wanted) -> pa.RecordBatch:
@@ -346,7 +340,7 @@ def _tables(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     table = np.where(records.shape[rows] == RECORD, records.table[rows], MISSING)
     keys = pa.array([one.table_version for one in versions], pa.string())
     batch.put("table_version", keys.take(pa.array(version, mask=version < 0)))
-    names = [*map(_split, records.tables), *(one.name for one in versions), (None, None)]
+    names = [*map(names_of, records.tables), *(one.name for one in versions), (None, None)]
     none = len(names) - 1
     empty = np.array([*(not name for name in records.tables), True])[table]
     code = np.where(empty, np.where(version < 0, none, len(records.tables) + version), table)

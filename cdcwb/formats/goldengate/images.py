@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.goldengate import contents
-from cdcwb.formats.goldengate.contents import BodyLayout, ColumnSpans, Half, decoded, texts
+from cdcwb.formats.goldengate.contents import OPAQUE, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
 from cdcwb.formats.goldengate.records import TrailRecords
@@ -226,8 +226,8 @@ class RowImages:
         self._definitions, bodies = [one.definition for one in shared.versions], shared.bodies
         self._is_big = np.array([one.order == "big" for one in bodies], bool)[file]
         self._is_known = np.array([one.is_known for one in bodies], bool)[file] | self._bare
-        self._forms = contents.forms_of(records.io, np.array([one.prefix for one in bodies], np.int64)[file])
-        self._is_row = known.imaged & (self._forms != BodyLayout.OPAQUE)
+        self._widths = contents.widths_of(records.io, np.array([one.prefix for one in bodies], np.int64)[file])
+        self._is_row = known.imaged & (self._widths != OPAQUE)
         self._buffer, self._start, self._stop = records.body, records.body_at[:-1].copy(), records.body_at[1:].copy()
         self._join()
         is_complete = self._stop - self._start >= records.length
@@ -249,7 +249,7 @@ class RowImages:
         """Fills the images of a batch, and adds the problems of decoding."""
         start = np.where((self._is_row & self._is_known)[rows], self._start[rows], -1)
         skip = np.maximum(self._records.column("SyskeyLen")[rows], 0)
-        bodies = self._stop[rows], self._is_big[rows], self._forms[rows], skip, self._before[rows], self._bare[rows]
+        bodies = self._stop[rows], self._is_big[rows], self._widths[rows], skip, self._before[rows], self._bare[rows]
         cells = contents.walk(self._buffer, start, *bodies)
         bad = np.where(self._strict[rows], cells.bad, -1)
         if (bad >= 0).any():

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.dissector import detected_row
-from cdcwb.formats.goldengate.contents import file_header, fit, forms_of, walk
+from cdcwb.formats.goldengate.contents import file_header, fit, walk, widths_of
 from cdcwb.formats.goldengate.definitions import (
     RECORD_VERSION,
     Lookup,
@@ -228,9 +228,8 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
     place = window.base + records.start
     file = np.searchsorted(np.array(stream.starts), place, side="right") - 1
     _transactions(found, window, some)
-    headers = {
-        record: file_header(records.data(record)) for record in chosen[records.shape[chosen] == FILE_HEADER].tolist()
-    }
+    heads = chosen[records.shape[chosen] == FILE_HEADER].tolist()
+    headers = {record: file_header(records.data(record)) for record in heads}
     _sections(found, stream, window, file, headers)
     julian = records.julian.copy()
     for record, fields in headers.items():
@@ -253,10 +252,8 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
         (records.moment != MISSING) & (records.julian == MISSING),
     )
     for what, rows in zip(_COUNTED, counted, strict=True):
-        for one, count in zip(
-            *(each.tolist() for each in np.unique(file[some & rows], return_counts=True)), strict=True
-        ):
-            found.counts[one][what] += count
+        for one in np.flatnonzero(np.bincount(file[some & rows])).tolist():
+            found.counts[one][what] += int(np.count_nonzero(file[some & rows] == one))
     changes = np.flatnonzero(some & records.member & (records.table >= 0) & np.isin(records.io, _WITH_COLUMNS))
     for one in np.unique(file[chosen]).tolist():
         mine = chosen[file[chosen] == one]
@@ -306,8 +303,8 @@ def _widths(found: FirstPass, records: TrailRecords, rows: Ints, file: int, opti
     prefixes = (2, 4)[: 1 + is_unified.any()] if options.images else ()
     is_short = (stop - start < records.length[rows]) & ~is_unified
     for (at, order), prefix in product(enumerate(_ORDERS), prefixes):
-        forms = forms_of(records.io[rows], prefix)
-        cells = walk(records.body, start, stop, order == "big", forms, skip, bare=records.nonstop[rows])
+        widths = widths_of(records.io[rows], prefix)
+        cells = walk(records.body, start, stop, order == "big", widths, skip, bare=records.nonstop[rows])
         valid = ((cells.bad < 0) | is_short)[cells.row] & ~(cells.odd & is_unified[cells.row])
         np.maximum.at(most[:, at], table[cells.row[valid]], cells.index[valid] + 1)
     for code in np.unique(table).tolist():
@@ -325,9 +322,8 @@ def _votes(records: TrailRecords, rows: Ints) -> dict[Any, int]:
     some = some[(records.body_at[some + 1] > records.body_at[some]) & ~records.nonstop[some]]
     skip, io = np.maximum(records.column("SyskeyLen")[some], 0), records.io[some]
     spans, is_unified = (records.body_at[some], records.body_at[some + 1]), np.isin(io, UNIFIED)
-    fits = np.array(
-        [[fit(records.body, *spans, order, forms_of(io, size), skip) for size in (2, 4)] for order in _ORDERS]
-    )
+    widths = [widths_of(io, size) for size in (2, 4)]
+    fits = np.array([[fit(records.body, *spans, order, one, skip) for one in widths] for order in _ORDERS])
     votes: dict[Any, int] = {"bodies": len(some), "unified": int(is_unified.sum())}
     for names, (one, other) in ((_ORDERS, fits.max(axis=1)), ((2, 4), fits.max(axis=0)[:, is_unified])):
         votes[names[0]], votes[names[1]] = int((one > other).sum()), int((other > one).sum())
@@ -477,14 +473,15 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
     sections = _merged(one for some in found for one in some.sections)
     files = trail_files(sections, options.trail_sequence)
     at, none = np.array([one.at for one in sections], np.int64), np.zeros(0, np.int64)
-    shown = {
-        index: set[int]().union(*(some.shown.get(index, ()) for some in found)) for index in range(len(plan.files))
-    }
+    shown: dict[int, set[int]] = {index: set() for index in range(len(plan.files))}
     counts: Counts = defaultdict(Counter)
     total: Counter[Any] = Counter()
-    for index, count in (each for one in found for each in one.counts.items()):
-        counts[index].update(count)
-        total.update(count)
+    for one in found:
+        for index, offsets in one.shown.items():
+            shown[index] |= offsets
+        for index, count in one.counts.items():
+            counts[index].update(count)
+            total.update(count)
     bodies, starts = _bodies(plan, counts, total, options), np.array(Stream(plan.files).starts)
     shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none)
     plan.shared = shared
@@ -493,18 +490,12 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
             evidence = f"{plural(sideless, 'update')} with neither BeforeAfter nor an image line"
             plan.detected.append(detected_row("image", "after", evidence, False, entry.path))
     _zones(plan, counts, shown, options)
-    texts = (
-        replace(one, trail=files[shared.file_of(one.at)], file_name=plan.files[one.file_index].path)
-        for some in found
-        for one in some.metadata
-    )
+    metadata = (one for some in found for one in some.metadata)
+    located = ((one, files[shared.file_of(one.at)], plan.files[one.file_index].path) for one in metadata)
+    texts = (replace(one, trail=trail, file_name=path) for one, trail, path in located)
     inferred = _definitions(plan, found, Lookup(texts, read_definitions(options.definitions, options.charset)))
-    positions = [
-        position_text(file.shown, rba)
-        for one, file in zip(sections, files, strict=True)
-        if one.highest != MISSING
-        for rba in (one.lowest, one.highest)
-    ]
+    known = [(file, one) for file, one in zip(files, sections, strict=True) if one.highest != MISSING]
+    positions = [position_text(file.shown, rba) for file, one in known for rba in (one.lowest, one.highest)]
     csn = [one.csn for one in found if one.csn is not None]
     still_open = next((one.open for one in reversed(found) if one.sections), None)
     plan.facts |= {

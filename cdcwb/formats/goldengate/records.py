@@ -36,7 +36,6 @@ TOKENS_TRUNCATED: Final = "token area truncated: {} bytes are missing"
 NOT_COMPLETE: Final = "lines of a record without a complete header block and without its record line"
 
 _DIGITS: Final = 18  # of a number at most; an RBA has ten
-_LETTERS: Final = ("Hdr-Ind", "BeforeAfter", "FormatType", "Continued")
 _FIELD: Final = (
     rf"(?i)^ *(?P<label>{LABEL}) *: *(?P<value>.*?) *(?:\(x(?P<hex>[0-9a-f]{{1,15}})\))?(?P<rest> +{LABEL} *:.*)?$"
 )
@@ -219,9 +218,8 @@ class TrailRecords:
         table, follows = self.table[rows], np.append(False, self.goes_on[rows][:-1])[: len(rows)]
         same = np.ones(len(rows), np.bool_)
         same[1:] = (table[1:] == table[:-1]) | (table[1:] < 0) | (table[:-1] < 0)
-        continues = np.isin(self.io[rows], (layout.LOB, layout.FRAGMENT)) | (
-            follows & same & ~np.isin(self.trans[rows], ALONE)
-        )
+        continues = follows & same & ~np.isin(self.trans[rows], ALONE)
+        continues |= np.isin(self.io[rows], (layout.LOB, layout.FRAGMENT))
         self.fragment = np.zeros(len(self), np.bool_)
         self.fragment[rows] = continues
 
@@ -577,10 +575,8 @@ class _Decoder:
         for row, conflict in zip(typed.tolist(), conflicts, strict=True):
             if conflict is not None:
                 out.faults.append(Fault(row, Problem.HEADER_VALUE, conflict, "IOType"))
-        for name, texts, found in (
-            ("IO Time", out.io_time, header),
-            ("time of the record line", out.line_time, line),
-        ):
+        times = (("IO Time", out.io_time, header), ("time of the record line", out.line_time, line))
+        for name, texts, found in times:
             wrong = good & as_array(texts.is_valid()) & (found == NOT_A_TIME)
             self.fault(wrong, f"{name} is not a time: {{}}", texts, name=name)
         wrong = good & (header != NOT_A_TIME) & (line != NOT_A_TIME) & (header != line)
@@ -608,7 +604,7 @@ class _Decoder:
 
 def _are(texts: pa.Array, word: bytes) -> Bools:
     """Which texts are this word."""
-    return as_array(pc.fill_null(pc.equal(texts, word), False))
+    return as_array(pc.equal(texts, word))
 
 
 def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints]]:
@@ -623,7 +619,7 @@ def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints]]:
         if name == "DDR/TDR index":
             both = pc.extract_regex(values.take(pa.array(rows)), r"^\( *(?P<DDR>\d{1,9}) *, *(?P<TDR>\d{1,9}) *\)")
             yield from ((f"{one} index", rows, numbers(both.field(one))) for one in ("DDR", "TDR"))
-        elif name in _LETTERS:
+        elif name in layout.CHARACTERS:
             heads = [_letter(name, one[:1]) for one in values.take(pa.array(rows)).to_pylist()]
             yield name, rows, np.where(digits[rows] == MISSING, np.array(heads, np.int64), digits[rows])
         elif name == "IO Time":

@@ -15,7 +15,7 @@ import numpy as np
 
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.goldengate import contents, layout
-from cdcwb.formats.goldengate.contents import BodyLayout, Half, forms_of, value_of
+from cdcwb.formats.goldengate.contents import OPAQUE, Half, value_of, widths_of
 from cdcwb.formats.goldengate.definitions import Definition
 from cdcwb.formats.goldengate.layout import DDL, FIELDS, HEADER, IO_TYPES, MISSING, Order, field_meaning, shown
 from cdcwb.formats.goldengate.lines import LABELS, SINKS, Role, matched, parse
@@ -145,7 +145,7 @@ class Tree:
         self.order: Order = "big" if self.bare else bodies.order
         self.is_known = self.bare or bodies.is_known
         self.io = int(records.io[0])
-        self.form = BodyLayout(int(forms_of(np.array([self.io]), bodies.prefix)[0]))
+        self.width = int(widths_of(np.array([self.io]), bodies.prefix)[0])
         self.values = {name: int(one) for name, one in zip(HEADER, records.values[0], strict=True) if one != MISSING}
         known = IO_TYPES.get(self.io)
         printed = records.operation[0].as_py()
@@ -326,18 +326,18 @@ class Tree:
             for item in contents.items_of(data.data, self.charset):
                 meaning = f"{item.code}: {layout.DDL_ITEMS.get(item.code, 'an unknown item')}"
                 yield data.field(item.code, item.start, item.stop, item.value, meaning, _truncated(not item.whole))
-        elif self.form is BodyLayout.OPAQUE:
+        elif self.width == OPAQUE:
             yield data.field("bytes", 0, len(data), data.data.hex(), "data that is not a row")
         else:
             yield from self.row(data)
 
     def row(self, data: PrintedBytes) -> Iterator[Field]:
         """The system key and the columns of a body."""
-        side, skip, width = int(self.records.side[0]), max(self.values.get("SyskeyLen", 0), 0), self.form.width
-        start, stop, forms, skips = np.array([[0], [len(data)], [self.form], [skip]])
+        side, skip, width = int(self.records.side[0]), max(self.values.get("SyskeyLen", 0), 0), self.width
+        start, stop, widths, skips = np.array([[0], [len(data)], [width], [skip]])
         before = layout.are_before_images(np.array([self.io]), np.array([side]))
         body = np.frombuffer(data.data, np.uint8)
-        cells = contents.walk(body, start, stop, self.order == "big", forms, skips, before, np.array([self.bare]))
+        cells = contents.walk(body, start, stop, self.order == "big", widths, skips, before, np.array([self.bare]))
         bad = int(cells.bad[0])
         if skip:
             meaning = f"NonStop: the row's system key, {skip} bytes"

@@ -13,15 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, text_array
-from cdcwb.formats.goldengate.definitions import split_name
-from cdcwb.formats.goldengate_export.layout import (
-    OPERATIONS,
-    RESERVED,
-    TRANS_IND,
-    is_template,
-    role_of,
-    token_role,
-)  # fmt: skip
+from cdcwb.formats.goldengate.definitions import names_of
+from cdcwb.formats.goldengate_export.layout import OPERATIONS, RESERVED, TRANS_IND, is_template, role_of, token_role
 from cdcwb.formats.inferred import inferred_version
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.kernels import Bools, Ints
@@ -217,13 +210,6 @@ def _text(value: Any) -> str | None:
     return value or None if value is None or value.__class__ is str else plain(value)
 
 
-@lru_cache(maxsize=4096)
-def names_of(text: str | None) -> tuple[str | None, str | None]:
-    """Schema and name of a table: ``SCHEMA.TABLE`` split at the last dot (``PDB.SCHEMA.TABLE``: the schema is
-    ``PDB.SCHEMA``), without quotes."""
-    return split_name(text) if text else (None, None)
-
-
 def _operation(event: Event) -> str | None:
     """The operation; the kind of a record without a known one becomes control."""
     text = event["record_type"]
@@ -302,6 +288,5 @@ def times_of(texts: Sequence[str | None], zone: Zone | None) -> RecordTimes:
         return RecordTimes(pc.if_else(zoned, values, pa.scalar(None, values.type)), invalid, len(index), index[:0])
     micros = np.array(pc.fill_null(values.cast(pa.int64()), 0))
     micros[index], doubts = to_utc(micros[index], zone)
-    return RecordTimes(
-        pa.array(micros, MICROSECONDS, mask=as_array(values.is_null())), invalid, len(index), index[doubts]
-    )
+    times = pa.array(micros, MICROSECONDS, mask=as_array(values.is_null()))
+    return RecordTimes(times, invalid, len(index), index[doubts])

@@ -86,10 +86,8 @@ def _element_of(raw: bytes, declared: str | None) -> tuple[Element, str]:
             continue
         if failure:
             return element, "the text has characters that XML does not have; it is read as ISO 8859-1"
-        is_other = declared and encoding != declared and not raw.isascii()
-        return element, f"the text is not in {declared}, which the file declares; it is read as ISO 8859-1" * bool(
-            is_other
-        )
+        remark = f"the text is not in {declared}, which the file declares; it is read as ISO 8859-1"
+        return element, remark if declared and encoding != declared and not raw.isascii() else ""
     raise ValueError(failure)  # every text is ISO 8859-1
 
 
