@@ -17,39 +17,27 @@ import zstandard
 ENDINGS: Final = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 """What the name of a compressed file ends with."""
 
-_BUFFERED: Final = 1 << 18
-
 
 class ByteFile:
     """A file of bytes, compressed or not."""
 
     def __init__(self, path: Path, compression: str) -> None:
         self._stack = ExitStack()
-        file: Any = self._stack.enter_context(path.open("wb"))
+        self._file: Any = self._stack.enter_context(path.open("wb"))
         if compression == "gzip":
-            file = self._stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+            self._file = self._stack.enter_context(gzip.GzipFile("", "wb", 6, self._file, mtime=0))
         elif compression == "zstd":
-            file = self._stack.enter_context(zstandard.ZstdCompressor().stream_writer(file))
-        self._file = file
-        self._buffer = bytearray()
+            self._file = self._stack.enter_context(zstandard.ZstdCompressor().stream_writer(self._file))
         self.size = 0
 
     def put(self, record: bytes) -> tuple[int, int]:
         """Writes a record; returns its offset and length in bytes of the decompressed file."""
-        self._buffer += record
+        self._file.write(record)
         self.size += len(record)
-        if len(self._buffer) > _BUFFERED:
-            self._flush()
         return self.size - len(record), len(record)
-
-    def _flush(self) -> None:
-        self._file.write(self._buffer)
-        self._buffer = bytearray()
 
     def close(self) -> None:
         """Completes the file. A second call does nothing."""
-        if self._buffer:
-            self._flush()
         self._stack.close()
 
     def __del__(self) -> None:

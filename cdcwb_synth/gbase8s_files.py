@@ -24,13 +24,9 @@ _NAMES: Final = {
     119: "TRUNCATE", 200: "TABSCHEM", 201: "TIMEOUT", 202: "ERROR",
 }  # fmt: skip
 _NOTES: Final = (
-    "the next lines follow at once",
-    "说明:以下为记录内容",
-    "4字节 记录标题的字节数",
-    "<- user id 7D5, that is 2005",
-    "记录号 c8 对应 CDC_REC_TABSCHEM",
-    "the column is varchar(10)",
-)
+    "the next lines follow at once", "说明:以下为记录内容", "4字节 记录标题的字节数", "<- user id 7D5, that is 2005",
+    "记录号 c8 对应 CDC_REC_TABSCHEM", "the column is varchar(10)",
+)  # fmt: skip
 """Remarks of the kind that people write between the digits; some hold words that look like digits."""
 
 
@@ -53,11 +49,11 @@ class Dump:
         self.parts.append(part)
         self.size += len(part)
 
-    def line(self, start: int, text: bytes, lead: int) -> None:
+    def line(self, start: int, text: bytes, lead: int, *, repeats: bool = False) -> None:
         """Adds a piece whose first digit follows ``lead`` characters."""
         self.starts.append(start)
         self.offsets.append(self.size + lead)
-        self.repeats.append(False)
+        self.repeats.append(repeats)
         self.add(text)
 
     @property
@@ -108,9 +104,7 @@ def hexdump(data: bytes) -> Dump:
         if line == before:
             if not dump.repeats[-1]:
                 dump.add(b"*\n")
-            dump.starts.append(start)
-            dump.offsets.append(dump.size - 2)
-            dump.repeats.append(True)
+            dump.line(start, b"", -2, repeats=True)
             continue
         shown = line.translate(_PRINTED).decode("ascii")
         text = f"{start:08x}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  |{shown}|\n"

@@ -40,9 +40,7 @@ _GENERATORS: Final[dict[str, tuple[type[Options], type[Encoder[Any]]]]] = {
 FORMATS: Final = tuple(_GENERATORS)
 """Formats that can be generated."""
 
-FORMAT_OPTIONS: Final[dict[str, dict[str, tuple[object, str]]]] = {
-    name: described(options) for name, (options, _) in _GENERATORS.items()
-}
+FORMAT_OPTIONS: Final = {name: described(options) for name, (options, _) in _GENERATORS.items()}
 """The options of every format: their defaults and what they mean."""
 
 _CONTENTS: Final = ("capture", "truth", "metadata", "registry", "labels.json", "capture.labels.json", "synth.json")
@@ -51,13 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 def generate(
-    format: str,
-    *,
-    changes: int,
-    seed: int,
-    to: str | Path,
-    on_progress: Progress | None = None,
-    **options: object,
+    format: str, *, changes: int, seed: int, to: str | Path, on_progress: Progress | None = None, **options: object
 ) -> Path:
     """Writes a capture of ``changes`` logical changes under ``to`` and returns ``to``.
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
@@ -228,12 +228,10 @@ class Truth:
             if one.is_listed or one.rows:
                 rows.append(_attributes(one, model.TABLE_VERSIONS) | {"first_event": event})
         _write_rows(self.folder / "table_versions.parquet", model.TABLE_VERSIONS, rows)
-        transactions = (
-            _attributes(one, model.TRANSACTIONS)
-            | {"changes": dict(sorted(one.changes.items())), "tables": sorted(one.tables)}
-            for one in self.transactions
-        )
-        _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, transactions)
+        every = self.transactions
+        own = ({"changes": dict(sorted(one.changes.items())), "tables": sorted(one.tables)} for one in every)
+        both = (_attributes(one, model.TRANSACTIONS) | more for one, more in zip(every, own, strict=True))
+        _write_rows(self.folder / "transactions.parquet", model.TRANSACTIONS, both)
 
     def _first(self, version: Version) -> Location:
         """The first place of a version in capture order, with the index of its file."""
@@ -271,7 +269,8 @@ class Truth:
                 filled["file"] = files.take(filled["file_index"])
                 events = filled["source_events"]
                 structs = self._resolved(dict(zip(Location._fields, events.flatten().flatten(), strict=True)))
-                filled["source_events"] = _events(events.offsets, list(structs.values()))
+                locations = pa.StructArray.from_arrays(list(structs.values()), fields=list(model.SOURCE_EVENT))
+                filled["source_events"] = pa.ListArray.from_arrays(events.offsets, locations)
                 for name, (whose, values) in taken.items():
                     number = filled[whose].to_numpy()
                     own = values.take(pa.array(np.where(number < 0, len(values) - 1, number)))
@@ -324,31 +323,9 @@ def _batch(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     for one in schema:
         values: list[Any] = [row.get(one.name) for row in rows]
         if pa.types.is_map(one.type):
-            columns.append(_maps(values, one.type.item_type))
-        elif one.name == "source_events":
-            flat = np.array([*chain.from_iterable(values)], np.int64).reshape(-1, 3)
-            parts = [pa.array(flat[:, at]).cast(part.type) for at, part in enumerate(model.SOURCE_EVENT)]
-            columns.append(_events(_offsets(values), parts))
-        else:
-            columns.append(pa.array(values, one.type))
+            values = [None if value is None else [*value.items()] for value in values]
+        columns.append(pa.array(values, one.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    return pa.array(np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype=np.int32))
-
-
-def _maps(values: Sequence[Mapping[str, Any] | None], kind: pa.DataType) -> pa.Array:
-    present = [value for value in values if value is not None]
-    keys = pa.array(list(chain.from_iterable(present)), pa.string())
-    items = pa.array([*chain.from_iterable(value.values() for value in present)], kind)
-    nulls = pa.array([value is None for value in values], pa.bool_())
-    return pa.MapArray.from_arrays(_offsets(values), keys, items, mask=nulls)
-
-
-def _events(offsets: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
-    """Lists of locations from their columns."""
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(parts, fields=list(model.SOURCE_EVENT)))
 
 
 def natural_key(name: str) -> list[Any]:

@@ -49,21 +49,15 @@ class Output:
         self.number = -1
         self.records = 0
 
-    def start(self, name: str) -> None:
-        """Continues in a new file."""
-        self.close()
-        name += ENDINGS[self.options.compression]
-        self.number = self.truth.file(name)
-        self._file = ByteFile(self.capture.folder / "capture" / name, self.options.compression)
-
     def start_for(self, sequence: int, stem: str, ending: str) -> bool:
         """Continues in a new file for a file of the trail, or begins the only one; returns whether it did."""
-        if self.options.capture_files == "trail":
-            self.start(f"{stem}-{sequence:09d}.{ending}")
-        elif self.number < 0:
-            self.start(f"{stem}.{ending}")
-        else:
+        is_new = self.options.capture_files == "trail"
+        if not is_new and self.number >= 0:
             return False
+        self.close()
+        name = f"{stem}{f'-{sequence:09d}' if is_new else ''}.{ending}{ENDINGS[self.options.compression]}"
+        self.number = self.truth.file(name)
+        self._file = ByteFile(self.capture.folder / "capture" / name, self.options.compression)
         return True
 
     def add(self, data: bytes) -> Location:

@@ -241,9 +241,8 @@ def _update(
         step.before = first.columns(old, kept, layout.names)
         first.record(_FIELDCOMP, step, at, "B")
     step.after = body.columns(new, sent, layout.names) or None
-    body.record(
-        (_UNIFIED_PK if is_keyed else _UNIFIED) if is_unified else _PKUPDATE if is_keyed else _FIELDCOMP, step, at
-    )
+    of_key, of_others = (_UNIFIED_PK, _UNIFIED) if is_unified else (_PKUPDATE, _FIELDCOMP)
+    body.record(of_key if is_keyed else of_others, step, at)
     step.before = step.before or None
     step.sent = ([] if step.before is None else kept, sent)
     shown = changed

@@ -17,7 +17,7 @@ import msgspec
 from cdcwb_synth import kafka
 from cdcwb_synth.encoder import Encoder, EncoderContext, delivered
 from cdcwb_synth.kafka import AvroSchema, Container, Message, Registry, avro_record, iso_milliseconds
-from cdcwb_synth.model import Operation
+from cdcwb_synth.model import Completeness, Operation
 from cdcwb_synth.options import Rules, option, same
 from cdcwb_synth.qlik import columns as qlik
 from cdcwb_synth.qlik.columns import ChangeSequence, Image, Layout, QlikOptions
@@ -379,15 +379,14 @@ class KafkaEncoder(Encoder[_Table]):
         sent, truth = microseconds(item.at) // 1000, None
         arrived = [at for at, fate in enumerate(fates) if fate]
         if arrived:
-            has_end = bool(fates[-1])
+            begins, ends = bool(fates[0]), bool(fates[-1])
             truth = self.truth.transaction(Transaction(name, ended_at=committed, committed_at=committed))
             for at in arrived:
                 truth.covers(sequences[at], times[at] // 1000 * 1000)
             if not self._is_old:
-                truth.end_position = truth.commit_position = sequences[-1] if has_end else None
-                truth.completeness = (
-                    "no_begin" if not fates[0] else "no_end" if not has_end else "complete" if all(fates) else "gaps"
-                )
+                truth.end_position = truth.commit_position = sequences[-1] if ends else None
+                lacks: Completeness = "no_begin" if not begins else "no_end" if not ends else "gaps"
+                truth.completeness = "complete" if all(fates) else lacks
         for change, number in delivered((one, at) for at, one in enumerate(changes, 1)):
             table, fate = self.tables[change.version], fates[number - 1]
             last = number == len(changes)
@@ -447,9 +446,8 @@ class KafkaEncoder(Encoder[_Table]):
             heads |= {"transactionEventCounter": number, "transactionLastEvent": is_last}
         texts = {n: v if v is None or isinstance(v, str) else str(v).lower() for n, v in heads.items()}
         for name in () if is_load else ("changeMask", "columnMask"):
-            packed = heads[name].to_bytes(
-                len(layout.columns) // 8 + 1, options.mask_order if options.is_avro else "big"
-            )
+            order = options.mask_order if options.is_avro else "big"
+            packed = heads[name].to_bytes(len(layout.columns) // 8 + 1, order)
             texts[name] = packed.hex().upper()
             heads[name] = packed if options.is_avro else texts[name]
         data, old = fields(image), fields(before) if after else None
