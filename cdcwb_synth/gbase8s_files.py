@@ -24,9 +24,13 @@ _NAMES: Final = {
     119: "TRUNCATE", 200: "TABSCHEM", 201: "TIMEOUT", 202: "ERROR",
 }  # fmt: skip
 _NOTES: Final = (
-    "the next lines follow at once", "说明:以下为记录内容", "4字节 记录标题的字节数", "<- user id 7D5, that is 2005",
-    "记录号 c8 对应 CDC_REC_TABSCHEM", "the column is varchar(10)",
-)  # fmt: skip
+    "the next lines follow at once",
+    "说明:以下为记录内容",
+    "4字节 记录标题的字节数",
+    "<- user id 7D5, that is 2005",
+    "记录号 c8 对应 CDC_REC_TABSCHEM",
+    "the column is varchar(10)",
+)
 """Remarks of the kind that people write between the digits; some hold words that look like digits."""
 
 

@@ -330,9 +330,13 @@ class EventBatch:
             self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
 
     def texts(
-        self, name: str, keys: Sequence[str], columns: Sequence[pa.StringArray], index: Ints,
+        self,
+        name: str,
+        keys: Sequence[str],
+        columns: Sequence[pa.StringArray],
+        index: Ints,
         absent: Bools | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A map column: for the records ``index`` these keys, with an array of values for each; see :meth:`entries`."""
         if len(index) and self.wanted.needs(name):
             places = [self.pool.add(column) for column in columns]

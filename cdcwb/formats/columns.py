@@ -102,11 +102,23 @@ def text_of(value: Any) -> str | None:
 
 
 _TYPES: Final = {
-    "INT1": pa.int8(), "INT2": pa.int16(), "INT4": pa.int32(), "INT8": pa.int64(), "UINT1": pa.int16(),
-    "UINT2": pa.int32(), "UINT4": pa.int64(), "UINT8": pa.decimal128(20, 0), "REAL4": pa.float32(),
-    "REAL8": pa.float64(), "BOOLEAN": pa.bool_(), "DATE": pa.date32(), "DATETIME": pa.timestamp("us"),
-    "TIMESTAMP": pa.timestamp("us"), "BYTES": pa.binary(), "BLOB": pa.binary(),
-}  # fmt: skip
+    "INT1": pa.int8(),
+    "INT2": pa.int16(),
+    "INT4": pa.int32(),
+    "INT8": pa.int64(),
+    "UINT1": pa.int16(),
+    "UINT2": pa.int32(),
+    "UINT4": pa.int64(),
+    "UINT8": pa.decimal128(20, 0),
+    "REAL4": pa.float32(),
+    "REAL8": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "DATETIME": pa.timestamp("us"),
+    "TIMESTAMP": pa.timestamp("us"),
+    "BYTES": pa.binary(),
+    "BLOB": pa.binary(),
+}
 """Arrow types of Replicate's types; all others are text. Unsigned ones have the next wider type, as Spark does. Times
 have no zone, as the source has none."""
 

@@ -31,10 +31,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 _VALUES: Final[dict[str, type[StrEnum]]] = {
-    "kind": model.Kind, "operation": model.Operation, "outcome": model.Outcome, "completeness": model.Completeness,
-    "severity": model.Severity, "code": model.Problem, "change_source": model.ChangeSource,
+    "kind": model.Kind,
+    "operation": model.Operation,
+    "outcome": model.Outcome,
+    "completeness": model.Completeness,
+    "severity": model.Severity,
+    "code": model.Problem,
+    "change_source": model.ChangeSource,
     "offset_unit": model.OffsetUnit,
-}  # fmt: skip
+}
 
 
 def check_value(column: str, value: str, where: str) -> None:

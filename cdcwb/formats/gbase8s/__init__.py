@@ -95,10 +95,9 @@ class GBase8s(StreamFormat):
         """Every schema text of every label, in stream order; ``first_position`` is null."""
         rows = []
         for one in plan.shared.versions:
-            made = TableVersion(
-                f"{one.label}@{one.number}", *plan.shared.names(one.label), list(map(_column, one.schema.columns)),
-                one.origin, one.text, {}, one.file_index, one.offset, one.length,
-            )  # fmt: skip
+            key, names, columns = f"{one.label}@{one.number}", plan.shared.names(one.label), one.schema.columns
+            place = one.file_index, one.offset, one.length
+            made = TableVersion(key, *names, list(map(_column, columns)), one.origin, one.text, {}, *place)
             rows.append(made.to_row() | {"lineage": None})
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 

@@ -516,9 +516,12 @@ def one_record(record: bytes) -> RecordHeaders:
 
 
 def problems_of(
-    headers: RecordHeaders, r: int, settings: StreamSettings, rows: RowSpans | None = None,
+    headers: RecordHeaders,
+    r: int,
+    settings: StreamSettings,
+    rows: RowSpans | None = None,
     values: DecodedValues | None = None,
-) -> Problems:  # fmt: skip
+) -> Problems:
     """The problems of a record, in the order of its bits; ``rows`` and ``values`` are those of row records, with the
     same index."""
     status, start, end = int(headers.status[r]), int(headers.start[r]), int(headers.end[r])
@@ -529,11 +532,19 @@ def problems_of(
     least = COMMON_HEADER if kind is None else kind.header_size
     flags = int(_FLAGS_AT[headers.number[r]])
     facts: dict[str, Any] = {
-        "scheme": int.from_bytes(head[8:12], "big"), "number": number, "least": least, "full": least,
-        "header": header, "payload": payload, "expected": max(header, COMMON_HEADER) + payload, "found": end - start,
-        "allowed": "0 or 1" if number == 202 else "0", "flags": int.from_bytes(head[flags : flags + 4], "big"),
-        "seconds": int(headers.seconds[r]), "label": int(headers.label[r]),
-    }  # fmt: skip
+        "scheme": int.from_bytes(head[8:12], "big"),
+        "number": number,
+        "least": least,
+        "full": least,
+        "header": header,
+        "payload": payload,
+        "expected": max(header, COMMON_HEADER) + payload,
+        "found": end - start,
+        "allowed": "0 or 1" if number == 202 else "0",
+        "flags": int.from_bytes(head[flags : flags + 4], "big"),
+        "seconds": int(headers.seconds[r]),
+        "label": int(headers.label[r]),
+    }
     if status & _ERROR:
         lost = facts["flags"] & SESSION_INVALID
         facts["error"] = explain_error(int.from_bytes(head[20:24], "big", signed=True))

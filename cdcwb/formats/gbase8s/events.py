@@ -165,10 +165,16 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
 
 _IMAGES: Final = {"before": (41, 42), "after": (40, 43)}
 _TYPES: Final = {
-    ColumnKind.SMALLINT: pa.int16(), ColumnKind.INTEGER: pa.int32(), ColumnKind.BIGINT: pa.int64(),
-    ColumnKind.INT8: pa.int64(), ColumnKind.DATE: pa.date32(), ColumnKind.FLOAT: pa.float64(),
-    ColumnKind.SMALLFLOAT: pa.float32(), ColumnKind.BOOLEAN: pa.bool_(), ColumnKind.LOB: pa.binary(),
-}  # fmt: skip
+    ColumnKind.SMALLINT: pa.int16(),
+    ColumnKind.INTEGER: pa.int32(),
+    ColumnKind.BIGINT: pa.int64(),
+    ColumnKind.INT8: pa.int64(),
+    ColumnKind.DATE: pa.date32(),
+    ColumnKind.FLOAT: pa.float64(),
+    ColumnKind.SMALLFLOAT: pa.float32(),
+    ColumnKind.BOOLEAN: pa.bool_(),
+    ColumnKind.LOB: pa.binary(),
+}
 
 
 def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:

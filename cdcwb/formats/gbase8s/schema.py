@@ -30,15 +30,23 @@ _LVARCHAR_DEFAULT: Final = 2048
 _LARGEST: Final = 2**31 - 1
 
 _SIMPLE: Final[dict[str, tuple[ColumnKind, int, bool]]] = {
-    "smallint": (ColumnKind.SMALLINT, 2, False), "serial": (ColumnKind.INTEGER, 4, True),
-    **dict.fromkeys(("integer", "int"), (ColumnKind.INTEGER, 4, False)), "bigint": (ColumnKind.BIGINT, 8, False),
-    "bigserial": (ColumnKind.BIGINT, 8, True), "int8": (ColumnKind.INT8, 10, False),
-    "serial8": (ColumnKind.INT8, 10, True), "date": (ColumnKind.DATE, 4, False),
+    "smallint": (ColumnKind.SMALLINT, 2, False),
+    "integer": (ColumnKind.INTEGER, 4, False),
+    "int": (ColumnKind.INTEGER, 4, False),
+    "serial": (ColumnKind.INTEGER, 4, True),
+    "bigint": (ColumnKind.BIGINT, 8, False),
+    "bigserial": (ColumnKind.BIGINT, 8, True),
+    "int8": (ColumnKind.INT8, 10, False),
+    "serial8": (ColumnKind.INT8, 10, True),
+    "date": (ColumnKind.DATE, 4, False),
     "boolean": (ColumnKind.BOOLEAN, 2, False),
-    **dict.fromkeys(("float", "double precision"), (ColumnKind.FLOAT, 8, True)),
-    **dict.fromkeys(("smallfloat", "real"), (ColumnKind.SMALLFLOAT, 4, False)),
-    **dict.fromkeys(("blob", "clob"), (ColumnKind.LOB, 76, False)),
-}  # fmt: skip
+    "float": (ColumnKind.FLOAT, 8, True),
+    "double precision": (ColumnKind.FLOAT, 8, True),
+    "smallfloat": (ColumnKind.SMALLFLOAT, 4, False),
+    "real": (ColumnKind.SMALLFLOAT, 4, False),
+    "blob": (ColumnKind.LOB, 76, False),
+    "clob": (ColumnKind.LOB, 76, False),
+}
 """Types of fixed size: kind, bytes in a row, and whether an argument is allowed (a first value, a number of digits)
 (§4.1)."""
 

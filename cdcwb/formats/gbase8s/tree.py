@@ -76,9 +76,14 @@ class _Tree:
     """Makes the nodes of one record."""
 
     def __init__(
-        self, record: bytes, headers: RecordHeaders, settings: StreamSettings, schema: TableSchema | None = None,
-        rows: RowSpans | None = None, values: DecodedValues | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        record: bytes,
+        headers: RecordHeaders,
+        settings: StreamSettings,
+        schema: TableSchema | None = None,
+        rows: RowSpans | None = None,
+        values: DecodedValues | None = None,
+    ) -> None:
         self.record, self.settings, self.schema, self.rows, self.values = record, settings, schema, rows, values
         self.kind = RECORD_TYPES.get(int(headers.number[0]))
         self.problems: Problems = problems_of(headers, 0, settings, rows, values)

@@ -383,13 +383,22 @@ _ASCII_BASED: Final = _UTF_8 | frozenset(
 """Character sets in which a byte below 80 (hex) that is not part of a longer character is ASCII."""
 
 _DECODERS: Final[dict[ColumnKind, Callable[[_Encoded], _Decoded]]] = {
-    ColumnKind.SMALLINT: partial(_integers, size=2), ColumnKind.INTEGER: partial(_integers, size=4),
-    ColumnKind.BIGINT: partial(_integers, size=8), ColumnKind.INT8: _int8, ColumnKind.DATE: _dates,
-    ColumnKind.FLOAT: partial(_floats, size=8), ColumnKind.SMALLFLOAT: partial(_floats, size=4),
-    ColumnKind.BOOLEAN: _booleans, ColumnKind.CHAR: _chars, ColumnKind.VARCHAR: _varchars,
-    ColumnKind.LVARCHAR: _lvarchars, ColumnKind.LOB: _locators,
-    **dict.fromkeys((ColumnKind.DECIMAL, ColumnKind.DATETIME, ColumnKind.INTERVAL), _packed),
-}  # fmt: skip
+    ColumnKind.SMALLINT: partial(_integers, size=2),
+    ColumnKind.INTEGER: partial(_integers, size=4),
+    ColumnKind.BIGINT: partial(_integers, size=8),
+    ColumnKind.INT8: _int8,
+    ColumnKind.DATE: _dates,
+    ColumnKind.FLOAT: partial(_floats, size=8),
+    ColumnKind.SMALLFLOAT: partial(_floats, size=4),
+    ColumnKind.BOOLEAN: _booleans,
+    ColumnKind.CHAR: _chars,
+    ColumnKind.DECIMAL: _packed,
+    ColumnKind.DATETIME: _packed,
+    ColumnKind.INTERVAL: _packed,
+    ColumnKind.VARCHAR: _varchars,
+    ColumnKind.LVARCHAR: _lvarchars,
+    ColumnKind.LOB: _locators,
+}
 
 
 # --- many values ------------------------------------------------------------------------------------------------------
@@ -554,9 +563,21 @@ def _facts(column: SchemaColumn, raw: bytes, status: int, found: int, settings: 
         number = (decode_value(floating, raw, settings).text or "").removeprefix("-")
         number += "" if "." in number else ".0"
     return {
-        "type": column.type, "hex": raw.hex(), "size": len(raw), "found": found,
-        "unsigned": found & 0xFFFFFFFFFFFFFFFF, "low": found & 0xFFFFFFFF, "month": high, "longest": found >> 48,
-        "field": _FIELDS.get(high, ""), "least": least, "most": most, "places": 2 * ((column.fraction + 1) // 2),
-        "number": number, "width": width, "with_data": " with data" if len(raw) > width + 1 else "",
-        "charset": settings.charset, "where": "" if found == _NO_LIMIT else f" at byte {found}",
-    }  # fmt: skip
+        "type": column.type,
+        "hex": raw.hex(),
+        "size": len(raw),
+        "found": found,
+        "unsigned": found & 0xFFFFFFFFFFFFFFFF,
+        "low": found & 0xFFFFFFFF,
+        "month": high,
+        "longest": found >> 48,
+        "field": _FIELDS.get(high, ""),
+        "least": least,
+        "most": most,
+        "places": 2 * ((column.fraction + 1) // 2),
+        "number": number,
+        "width": width,
+        "with_data": " with data" if len(raw) > width + 1 else "",
+        "charset": settings.charset,
+        "where": "" if found == _NO_LIMIT else f" at byte {found}",
+    }

@@ -217,9 +217,13 @@ _TABLE: Final = re.compile(r"^\s*Table Name:\s*(\S.*?)\s*(?:\(Ref TDR Index:\s*(
 _DATABASE: Final = re.compile(r"^\s*(?:Database Name|DDR Version|Database type)\s*:", re.MULTILINE)
 _LEGEND: Final = re.compile(r"^\s*\*\s+(\d+)\s+[A-Z]|(?<!\S)(\d+)\)[A-Z]", re.MULTILINE)
 _FACTS: Final = {
-    "database name": "database name", "database type": "database type", "character set id": "character set",
-    "national character set id": "national character set", "locale": "locale", "timezone": "time zone",
-}  # fmt: skip
+    "database name": "database name",
+    "database type": "database type",
+    "character set id": "character set",
+    "national character set id": "national character set",
+    "locale": "locale",
+    "timezone": "time zone",
+}
 """Facts of a database by the names of their lines, in lower case."""
 
 

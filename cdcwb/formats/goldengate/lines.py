@@ -83,12 +83,16 @@ _GLUED: Final = (
 )
 """A prompt and the first line of a record in one line."""
 
-SINKS: Final = {
-    **dict.fromkeys((Role.HEADER, Role.TEXT, Role.HALF), Role.UNKNOWN), Role.HEADER_TOKEN: Role.HEADER_TOKEN_HEX,
-    **dict.fromkeys((Role.RECORD, Role.NAME, Role.IMAGE), Role.BODY), Role.COLUMN: Role.COLUMN_HEX,
-    **dict.fromkeys((Role.GROUP, Role.GROUP_TOKEN), Role.GROUP_HEX), Role.GGS: Role.TOKEN_HEX,
-    Role.TOKEN: Role.TOKEN_HEX, **dict.fromkeys((Role.USER, Role.USER_TOKEN), Role.USER_TOKEN_HEX),
-}  # fmt: skip
+_ABOVE: Final = {
+    Role.UNKNOWN: (Role.HEADER, Role.TEXT, Role.HALF),
+    Role.HEADER_TOKEN_HEX: (Role.HEADER_TOKEN,),
+    Role.BODY: (Role.RECORD, Role.NAME, Role.IMAGE),
+    Role.COLUMN_HEX: (Role.COLUMN,),
+    Role.GROUP_HEX: (Role.GROUP, Role.GROUP_TOKEN),
+    Role.TOKEN_HEX: (Role.GGS, Role.TOKEN),
+    Role.USER_TOKEN_HEX: (Role.USER, Role.USER_TOKEN),
+}
+SINKS: Final = {role: below for below, roles in _ABOVE.items() for role in roles}
 """The role of hex digits below a line."""
 _SINK_OF: Final = np.full(len(Role), -1, np.int8)
 _SINK_OF[[int(role) for role in SINKS]] = [int(role) for role in SINKS.values()]
