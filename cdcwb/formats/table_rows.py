@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, maps_of
 from cdcwb.formats.changes import joined
+from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
 from cdcwb.formats.containers.rows import (
     BROKEN,
@@ -236,17 +237,20 @@ class TableFile:
         return tables is None or self.version is None or not tables.isdisjoint((self.table.table, self.table.label))
 
 
-@dataclass(slots=True)
-class Version:
-    """One version of a table: the type of each column (None: not given), and its row of table_versions."""
+@dataclass(slots=True, kw_only=True)
+class Version(TableVersion):
+    """One version of a table, and the type of each of its columns (None: not given)."""
 
-    table: TableName
-    types: dict[str, pa.DataType | None]
-    row: dict[str, Any]
+    types: Mapping[str, pa.DataType | None]
+
+    @property
+    def table(self) -> TableName:
+        """Its table."""
+        return TableName(self.schema_name, self.table_name or "")
 
     def to_row(self) -> dict[str, Any]:
         """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
-        return self.row
+        return TableVersion.to_row(self) | {"lineage": self.lineage or None}
 
 
 @dataclass
@@ -271,7 +275,9 @@ class TableRows(RowFormat):
     A format sets ``name``, ``meanings`` (of its header columns, by their names) and, with a description each,
     ``own_options``; and it has the methods :meth:`claims` and :meth:`events`. ``examines``: whether it detects settings
     from the first rows of files (:meth:`examine`, :meth:`settle`); ``scanned``: what the first pass needs of events;
-    ``scan_type``: its result for a part of a file; ``counts_damage``: whether malformed rows are counted as rows.
+    ``scan_type``: its result for a part of a file; ``counts_damage``: whether malformed rows are counted as rows;
+    ``parsers``: the functions for the values of options that are fields of ``options_type``, each with its arguments
+    after the name and the value.
     """
 
     own_options: ClassVar[Mapping[str, str]] = {}
@@ -284,6 +290,13 @@ class TableRows(RowFormat):
     scanned = _SCANNED
     scan_type: ClassVar[type[RowScan]] = RowScan
     plan_type, options_type = Plan, Options
+    parsers: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "split_size": (opt.as_whole, 64),
+        "mode": (opt.as_choice, opt.MODES),
+        "sheet": (opt.as_text,),
+        "sql_table": (opt.as_text,),
+        "backslash": (opt.as_bool,),
+    }
 
     # --- what a format gives ------------------------------------------------------------------------------------------
 
@@ -345,17 +358,11 @@ class TableRows(RowFormat):
         opt.check_names(options, self.options, self.name)
         given = opt.given_of(options)
         charset = charset_of(given)
-        return Options(
-            charset=charset,
-            tokens=tokens_of(given, TOKENS, charset),
-            split_size=opt.as_whole("split_size", given.get("split_size", SPLIT_SIZE), 64),
-            mode=opt.as_choice("mode", given.get("mode", "PERMISSIVE"), opt.MODES),
-            sheet=opt.optional("sheet", given, opt.as_text),
-            sql_table=opt.optional("sql_table", given, opt.as_text),
-            backslash=opt.optional("backslash", given, opt.as_bool),
-            given={name: str(value) for name, value in given.items() if name in {"table", *self.own_options}},
-            names=frozenset(given),
-        )
+        made = {name: make(name, given[name], *of) for name, (make, *of) in self.parsers.items() if name in given}
+        own = {name: str(value) for name, value in given.items() if name in {"table", *self.own_options}}
+        tokens = tokens_of(given, TOKENS, charset)
+        found: Options = self.options_type(charset=charset, tokens=tokens, given=own, names=frozenset(given), **made)
+        return found
 
     def probe(self, options: Options, path: str) -> Any:
         """The kind of a file; one without the format's columns is broken."""
@@ -368,16 +375,31 @@ class TableRows(RowFormat):
         return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """Looks at the columns of the first files. Only options about text matter here."""
+        """Looks at the first files. Options of other formats are ignored."""
         try:
-            checked = self.parse_options({name: options[name] for name in options if name in ("charset", *TOKENS)})
-            for path in paths[:_FILES]:
-                found = self.probe(checked, path)
-                if found.kind != BROKEN:
-                    return self._recognition(path, found.columns, found.kind)
-        except CaptureError as reason:
+            checked = self.parse_options({name: value for name, value in options.items() if name in self.options})
+        except OptionError as reason:
             return Recognition(0.0, [reason.message])
-        return Recognition(0.0, [f"no file has the header columns of {self.name}"])
+        found = [self.recognise_file(path, checked) for path in self.likely(self.data_files(paths), checked)[:_FILES]]
+        return max(found, key=lambda one: one.confidence, default=Recognition(0.0, ["there are only side files"]))
+
+    def data_files(self, paths: Sequence[str]) -> list[str]:
+        """The files among these that have rows."""
+        return [path for path in paths if self.side_file is None or not self.side_file.search(path)]
+
+    def likely(self, paths: Sequence[str], options: Any) -> Sequence[str]:
+        """The files in the order in which they are looked at."""
+        return paths
+
+    def recognise_file(self, path: str, options: Any) -> Recognition:
+        """Looks at the columns of a file."""
+        try:
+            found = self.probe(options, path)
+        except (CaptureError, OSError) as reason:
+            return Recognition(0.0, [str(reason)])
+        if found.kind == BROKEN:
+            return Recognition(0.0, [f"no file has the header columns of {self.name}"])
+        return self._recognition(path, found.columns, found.kind)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks at the columns of a table."""
@@ -397,9 +419,6 @@ class TableRows(RowFormat):
             entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
             entry.options = options.given
             plan.files.append(entry)
-            if probe.problem is not None:
-                code = Problem.MALFORMED if probe.kind == BROKEN else Problem.TRUNCATED
-                plan.problems.append(problem_row(code, probe.problem, file=probe.path, table=table.label))
             if probe.kind == BROKEN:
                 continue
             header = set(self.header(probe.columns, options.given))
@@ -408,15 +427,13 @@ class TableRows(RowFormat):
             entry.columns, shape = tuple(types), (table, *types.items())
             if shape not in known:
                 known[shape] = f"{table.label}@{1 + sum(one[0] == table for one in known)}"
-                row: dict[str, Any] = {"schema_name": table.schema, "table_name": table.table, "origin": "inferred"}
-                row |= {"table_version": known[shape], "schema_text": probe.heading or None}
-                row["columns"] = [
-                    {"ordinal": at, "name": name, "type": None if kind is None else str(kind)}
+                columns = [
+                    TableColumn(at, name, None if kind is None else str(kind))
                     for at, (name, kind) in enumerate(types.items(), start=1)
                 ]
-                if probe.kind == CSV and probe.header:
-                    row["first_event"] = {"file_index": index, "offset": 0, "length": probe.first}
-                plan.versions.append(Version(table, types, row))
+                place = (index, 0, probe.first) if probe.kind == CSV and probe.header else ()
+                facts = (known[shape], *table, columns, "inferred", probe.heading or None, {}, *place)
+                plan.versions.append(Version(*facts, types=types))
             entry.version = known[shape]
             detected = detected_row("table", table.label, why, "table" in options.given, table.label)
             plan.detected += [] if detected in plan.detected else [detected]
@@ -432,9 +449,11 @@ class TableRows(RowFormat):
         for one, scan in zip(ranges, scans, strict=True):
             entry = plan.files[one.index]
             entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
-            if scan.problem is not None and entry.problem is None:
-                entry.problem = scan.problem
-                plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
+            entry.problem = entry.problem or scan.problem
+        for entry in plan.files:
+            if entry.problem is not None:
+                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
+                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
         self.split(plan, ranges, scans)
         self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(ranges, scans, strict=True)])
@@ -716,7 +735,7 @@ class TableRows(RowFormat):
     def siblings(self, path: str) -> Sequence[str]:
         """The files by which the versions of a file's table are numbered."""
         among = list_files(folders_of(path)[0])
-        found = [one for one in among if self.side_file is None or not self.side_file.search(one)][:_SIBLINGS]
+        found = self.data_files(among)[:_SIBLINGS]
         return found if path in found else [path, *found]
 
     def tree(self, entry: TableFile, rows: Rows, event: Mapping[str, Any]) -> Field:

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
-from cdcwb.formats.containers.parquet import group_starts
 from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, FileProbe, RowSegments
-from cdcwb.formats.containers.tables import csv_parts, read_parts
+from cdcwb.formats.containers.tables import csv_parts, group_starts, read_parts
 from cdcwb.formats.files import open_source
 from cdcwb.formats.halves import Halved, overlaps
 from cdcwb.model import Kind, OffsetUnit

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.idm_event_log.decode import FORMS, TableKeyError, parse, parse_column, zone_of
+from cdcwb.formats.idm_event_log.decode import TableKeyError, parse, parse_column, zone_of
 from cdcwb.formats.idm_event_log.events import VALUES, split_name
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, STATUSES, EventType
 from cdcwb.formats.moments import to_utc
@@ -63,10 +63,9 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An event_time: in UTC, its form, and whether the zone has it twice or not at all."""
+    """An event_time: in UTC, and whether the zone has it twice or not at all."""
 
     utc: datetime
-    form: str
     doubtful: bool
 
 
@@ -92,7 +91,7 @@ def moment_of(text: str | None, zone: str) -> Moment | None:
         return None
     us, doubtful = _in_utc(printed, zone)
     try:
-        return Moment(_EPOCH + timedelta(microseconds=us), FORMS[printed.form], doubtful)
+        return Moment(_EPOCH + timedelta(microseconds=us), doubtful)
     except OverflowError:
         return None
 

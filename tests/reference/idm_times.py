@@ -7,9 +7,6 @@ import re
 from datetime import date
 from typing import Final, NamedTuple
 
-from cdcwb.formats.idm_event_log.decode import FORMS
-
-_ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ZONE: Final = r"(?P<zone>\s*(?:Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
 _NUMERIC: Final = re.compile(
@@ -33,11 +30,10 @@ _DAY: Final = 86_400 * _SECOND
 
 
 class Printed(NamedTuple):
-    """One printed time: microseconds since 1970 as if in UTC, the place of its form in FORMS, and the offset that it
-    bears (microseconds; None: none)."""
+    """One printed time: microseconds since 1970 as if in UTC, and the offset that it bears (microseconds; None:
+    none)."""
 
     local: int
-    form: int
     offset: int | None
 
 
@@ -47,23 +43,22 @@ def read_time(text: str) -> Printed | None:
     match = _NUMERIC.fullmatch(bare)
     if match is not None:
         year, month, day, _, hour, minute, second, fraction, zone = match.groups()
-        form = _ISO if zone or (match["part"] or "").upper() == "T" else _ODBC
-        return _made((year, month, day, hour, minute, second), fraction, form, zone)
+        return _made((year, month, day, hour, minute, second), fraction, zone)
     match = _DB2_FORM.fullmatch(bare)
     if match is not None:
-        return _made(match.groups()[:6], match[7], _DB2, None)
+        return _made(match.groups()[:6], match[7], None)
     match = _SYBASE_FORM.fullmatch(bare)
     if match is not None:
         fraction = match[8]
         if match["sign"] == ":" and fraction is not None:
             fraction = fraction.rjust(3, "0") if len(fraction) <= 3 else None
         parts = (match[3], _month(match[1]), match[2], _hour(match[4], match["half"]), match[5], match[6])
-        return _made(parts, fraction, _SYBASE, None)
+        return _made(parts, fraction, None)
     match = _ORACLE_FORM.fullmatch(bare)
     if match is not None:
         year = match[3] if len(match[3]) == 4 else f"{20 if int(match[3]) < 50 else 19}{match[3]}"
         parts = (year, _month(match[2]), match[1], _hour(match[4], match["half"]), match[5], match[6])
-        return _made(parts, match[7], _ORACLE, match["zone"])
+        return _made(parts, match[7], match["zone"])
     return None
 
 
@@ -81,7 +76,7 @@ def _hour(hour: str | None, half: str | None) -> str | None:
     return str(int(hour) % 12 + (12 if half.upper() == "PM" else 0))
 
 
-def _made(parts: tuple[str | None, ...], fraction: str | None, form: int, zone: str | None) -> Printed | None:
+def _made(parts: tuple[str | None, ...], fraction: str | None, zone: str | None) -> Printed | None:
     year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     try:
         days = date(year, month, day).toordinal() - _EPOCH
@@ -93,7 +88,7 @@ def _made(parts: tuple[str | None, ...], fraction: str | None, form: int, zone: 
     if zone is not None and offset is None:
         return None
     micros = int((fraction or "0")[:6].ljust(6, "0"))
-    return Printed(days * _DAY + (hour * 3600 + minute * 60 + second) * _SECOND + micros, form, offset)
+    return Printed(days * _DAY + (hour * 3600 + minute * 60 + second) * _SECOND + micros, offset)
 
 
 def _offset(zone: str) -> int | None:

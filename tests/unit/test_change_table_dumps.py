@@ -66,7 +66,7 @@ def test_a_dump_of_mysql_has_the_table_whose_columns_are_those_of_the_format(tmp
     assert rows[3]["problems"][0]["detail"].startswith("Note: expected a literal, found CURRENT_USER()")
     assert [dict(row["after"] or row["before"])["Note"] for row in rows[:3]] == ["a\nb", "a\nb", "c"]
     assert rows[2]["changed_columns"] == ["Note"]
-    assert plan_of(path, "qlik-change-table").versions[0].key == "Orders@1"
+    assert plan_of(path, "qlik-change-table").versions[0].table_version == "Orders@1"
 
 
 def test_a_dump_without_a_change_table_is_none(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_table_of_a_dump_is_an_option(tmp_path: Path) -> None:
     for table, name in ((None, "Orders"), ("cdc.dbo_items_ct", "Items"), ("dbo_Items_CT", "Items")):
         given = {} if table is None else {"sql_table": table}
         plan = plan_of(path, "sqlserver-ct", **given)
-        assert plan.versions[0].row["table_name"] == name
+        assert plan.versions[0].table_name == name
         (row,) = (row for row in plan.detected if row["setting"] == "sql_table")
         assert row["overridden"] is (table is not None)
     with pytest.raises(OptionError, match=r"option sql_table: there is no table 'others' with rows"):

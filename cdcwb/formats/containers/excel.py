@@ -23,6 +23,7 @@ from itertools import islice
 from typing import IO, Any, Final
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
+from cdcwb.formats.containers.tables import first_line
 from cdcwb.formats.files import too_large
 from cdcwb.formats.options import nearest
 from cdcwb.formats.source import inflate_limit, open_file
@@ -50,7 +51,7 @@ def open_workbook(path: str) -> Iterator[Workbook]:
         except CaptureError:
             raise
         except Exception as reason:
-            raise CaptureError(f"the Excel workbook cannot be read: {_first(reason)}", path=path) from reason
+            raise CaptureError(f"the Excel workbook cannot be read: {first_line(reason)}", path=path) from reason
         if not book.worksheets:
             raise CaptureError("the Excel workbook has no sheet with rows", path=path)
         yield Workbook(path, book)
@@ -65,10 +66,6 @@ def _check_size(file: IO[bytes], path: str) -> None:
     if size > limit:
         raise too_large("the Excel workbook inflates", limit)
     file.seek(0)
-
-
-def _first(reason: BaseException) -> str:
-    return f"{(str(reason).splitlines() or [''])[0] or type(reason).__name__:.200}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,7 @@ class Workbook:
         except ChangedFileError:
             raise
         except Exception as reason:
-            yield number, f"sheet {title!r} cannot be read from row {number + 1} on: {_first(reason)}"
+            yield number, f"sheet {title!r} cannot be read from row {number + 1} on: {first_line(reason)}"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

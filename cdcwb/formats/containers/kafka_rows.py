@@ -31,8 +31,8 @@ from cdcwb.formats.containers.messages import (
     key_texts,
     time_text,
 )
-from cdcwb.formats.containers.parquet import first_line, group_starts, open_parquet, row_groups
 from cdcwb.formats.containers.rows import plain
+from cdcwb.formats.containers.tables import first_line, group_starts, open_parquet, row_groups
 from cdcwb.formats.kernels import Ints
 from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from cdcwb.errors import CaptureError, ChangedFileError, OptionError
 from cdcwb.formats.containers.delimited import DEFAULT, TOKENS, find_dialect, line_end
-from cdcwb.formats.containers.parquet import open_parquet, row_groups
 from cdcwb.formats.containers.rows import (
     BROKEN,
     CSV,
@@ -33,7 +32,7 @@ from cdcwb.formats.containers.rows import (
     named,
     text_rows,
 )
-from cdcwb.formats.containers.tables import csv_parts, json_parts, read_parts
+from cdcwb.formats.containers.tables import csv_parts, json_parts, open_parquet, read_parts, row_groups
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.json_values import parse_json
@@ -391,6 +390,47 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
             break
     rows = _sample(parts, probe.columns, ask.limit + 1)
     return replace(probe, sample=rows[: ask.limit] if whole or len(rows) > ask.limit else rows[:-1])
+
+
+# --- known columns ----------------------------------------------------------------------------------------------------
+
+_SEPARATORS: Final = re.compile(r"[\s\-.]+")
+_MOST_SHOWN: Final = 10  # columns that a sentence names
+
+
+def columns_named(labels: Sequence[str], names: Collection[str], prefix: str = "") -> dict[str, int]:
+    """The indexes of the columns with known names (in lower case) after a prefix, by name; of several the first. Case,
+    blanks around a name, and whether a blank, ``-``, ``.`` or ``_`` separates its words, do not matter."""
+    found: dict[str, int] = {}
+    for index, label in enumerate(labels):
+        folded = label.strip().casefold()
+        name = _SEPARATORS.sub("_", folded.removeprefix(prefix))
+        if name in names and folded.startswith(prefix):
+            found.setdefault(name, index)
+    return found
+
+
+def agreement(
+    rows: Sequence[Sequence[str | None]],
+    columns: Mapping[str, int],
+    patterns: Mapping[str, str],
+    needed: Collection[str] = (),
+) -> float:
+    """The share of the values of these columns (names and indexes) that have the pattern of their name. An empty value
+    counts only in a needed column."""
+    checks = [(re.compile(patterns[name]), name in needed, columns[name]) for name in patterns if name in columns]
+    fits = [
+        pattern.fullmatch(value) is not None
+        for row in rows
+        for pattern, is_needed, index in checks
+        if (value := (row[index] if index < len(row) else None) or "") or is_needed
+    ]
+    return sum(fits) / len(fits) if fits else 0.0
+
+
+def shown_columns(labels: Sequence[str]) -> str:
+    """``columns a, b and c``: the evidence of columns that were found by their names."""
+    return f"columns {joined(labels[:_MOST_SHOWN])}"
 
 
 # --- what was detected ------------------------------------------------------------------------------------------------

@@ -4,17 +4,17 @@ segments of a file, with rows and gaps. The reader of a container is imported wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
 from cdcwb.formats.containers import delimited
 from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, likely_start
-from cdcwb.formats.containers.parquet import first_line, open_parquet
 from cdcwb.formats.containers.rows import (
     CSV,
     EXCEL,
@@ -168,7 +168,41 @@ def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) 
         yield part
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of a library's."""
+    return f"{(str(error).splitlines() or [''])[0] or type(error).__name__:.200}"
+
+
+def open_parquet(content: Any, path: str | None = None) -> pq.ParquetFile:
+    """A Parquet file. Raises CaptureError for a damaged one."""
+    try:
+        return pq.ParquetFile(content)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CaptureError(f"the Parquet file cannot be read: {first_line(error)}", path=path) from error
+
+
+def row_groups(file: pq.ParquetFile) -> list[tuple[int, int]]:
+    """Rows and packed bytes of each row group."""
+    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+    return [
+        (group.num_rows, sum(group.column(at).total_compressed_size for at in range(group.num_columns)))
+        for group in groups
+    ]
+
+
+def group_starts(groups: Sequence[tuple[int, int]], size: int) -> list[int]:
+    """The row groups with which parts of about ``size`` packed bytes begin."""
+    starts: list[int] = []
+    room = 0
+    for at, (_, packed) in enumerate(groups):
+        if room <= 0:
+            starts.append(at)
+            room = size
+        room -= packed
+    return starts
 
 
 def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]) -> Iterator[RowSegments]:
@@ -185,6 +219,9 @@ def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]
             reason = f"row group {group} cannot be read from row {row} on: {first_line(error)}"
             yield _lone(row, behind - row, OffsetUnit.ROW, Problem.MALFORMED, reason, None)
             row = behind
+
+
+# --- Excel ------------------------------------------------------------------------------------------------------------
 
 
 def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:

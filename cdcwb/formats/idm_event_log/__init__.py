@@ -6,7 +6,6 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.containers.rows import BROKEN, FileProbe, Rows, RowSegments, TableName, text_rows
+from cdcwb.formats.containers.rows import FileProbe, Rows, RowSegments, TableName, text_rows
 from cdcwb.formats.containers.table_probe import GIVEN
 from cdcwb.formats.dissector import (
     ROW,
@@ -35,7 +34,6 @@ from cdcwb.formats.idm_event_log.detect import (
     Assignment,
     LogOptions,
     LogProbe,
-    as_columns,
     assign,
     detected_of,
 )
@@ -46,7 +44,7 @@ from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.requests import typed_rows
 from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
-from cdcwb.model import Kind, Problem
+from cdcwb.model import Kind
 from cdcwb.words import unique_names
 
 __all__ = ["IdmEventLog"]
@@ -72,6 +70,15 @@ class IdmEventLog(TableRows):
         "schema": "schema of tables without a schema in their name",
         "images": "false: without values and bytes",
     }
+    parsers: ClassVar = {
+        **TableRows.parsers,
+        "columns": (detect.as_columns,),
+        "sort_column_names_by": (detect.as_sorting,),
+        "header": (opt.as_bool,),
+        "null_text": (detect.as_null,),
+        "time_zone": (opt.as_text,),
+        "schema": (opt.as_text,),
+    }
     pairing = Pairing.OBJECT
     names_keys = True
     counts_damage = True
@@ -87,25 +94,13 @@ class IdmEventLog(TableRows):
         """The description of every option: rows name their tables and keys, and ``null_text`` is the text of NULL."""
         return {name: text for name, text in super().options.items() if name not in ("table", "keys", "null")}
 
-    def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
+    def parse_options(self, options: Mapping[str, Any]) -> Options:
         """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
-        common, given = super().parse_options(options), opt.given_of(options)
-        columns = opt.optional("columns", given, as_columns)
-        sorted_by = opt.optional("sort_column_names_by", given, opt.as_choice, ("none", *SORTED_BY))
-        sorted_by = None if sorted_by == "none" else sorted_by
-        if columns is not None and sorted_by is not None:
+        checked: Any = super().parse_options(options)
+        if checked.columns is not None and checked.sort_column_names_by is not None:
             raise OptionError("options columns, sort_column_names_by: give only one of them")
-        zone, null_text = str(given.get("time_zone", "UTC")), opt.optional("null_text", given, opt.as_text)
-        parse_zone(zone)
-        return LogOptions(
-            **{one.name: getattr(common, one.name) for one in fields(Options)},
-            columns=columns,
-            sorted_by=sorted_by,
-            header=opt.optional("header", given, opt.as_bool),
-            null_text="" if null_text is not None and null_text.lower() in ("none", "empty") else null_text,
-            zone=zone,
-            schema=opt.optional("schema", given, opt.as_text),
-        )
+        parse_zone(checked.time_zone)
+        return checked
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -117,14 +112,9 @@ class IdmEventLog(TableRows):
         """The file alone."""
         return [path]
 
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """Looks for the vendor's column names in the first files, else for rows that hold what the columns do. Options
-        of other formats are ignored."""
-        try:
-            given = self.parse_options({name: value for name, value in options.items() if name in self.options})
-        except OptionError as reason:
-            return Recognition(0.0, [reason.message])
-        return detect.recognise(paths, given)
+    def recognise_file(self, path: str, options: Any) -> Recognition:
+        """See :func:`cdcwb.formats.idm_event_log.detect.recognise_file`."""
+        return detect.recognise_file(path, options)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks for the vendor's column names among the columns of a table."""
@@ -137,16 +127,13 @@ class IdmEventLog(TableRows):
     def draft(self, probes: Sequence[LogProbe], options: Any) -> Plan:
         """A plan of files without their splits and tables. Raises CaptureError for rows whose columns are unknown."""
         plan = Plan(options, detected=detected_of(probes, options))
-        settings = {"time_zone": options.zone} | ({} if options.schema is None else {"schema": options.schema})
+        settings = {"time_zone": options.time_zone} | ({} if options.schema is None else {"schema": options.schema})
         for one in probes:
             if not one.labels and one.file.sample:
                 raise CaptureError(f"{one.assignment.evidence}; {_UNKNOWN}", path=one.file.path)
             entry = LogFile(probe=one.file.without_rows(), table=_OF_ROWS, labels=one.labels, null_text=one.null_text)
             entry.size, entry.problem, entry.options = one.file.size, one.file.problem, settings
             plan.files.append(entry)
-            if entry.problem:
-                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
-                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
             absent = missing(entry.absent) if entry.labels else []
             plan.problems += [problem_row(code, sentence, file=entry.path) for code, sentence in absent]
         return plan
@@ -160,15 +147,14 @@ class IdmEventLog(TableRows):
         checked = self.parse_options(options)
         labels = unique_names([one.name for one in schema if one.name != ROW])
         nothing = Assignment({}, "nothing", "", 0.0)
-        found = assign(labels, True, (), checked) if checked.sorted_by is None else nothing
+        found = assign(labels, True, (), checked) if checked.sort_column_names_by is None else nothing
         if found.how == "nothing" and labels:
             samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
             found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], checked)
         if not found.places:
             raise CaptureError(f"{found.evidence}; {_UNKNOWN}", path=name)
-        places = {one: labels[place] for one, place in found.places.items()}
         file = FileProbe(name, "rows", labels, len(labels))
-        plan = self.draft([LogProbe(file, found, places, checked.null_text or "", GIVEN)], checked)
+        plan = self.draft([LogProbe(file, found, checked.null_text or "", GIVEN)], checked)
         (entry,), tables, highest, behind = plan.files, LoggedTables(), 0, 0
         for one in map(pickle.loads, run(partial(self._scan_log_rows, entry))):
             tables.add(one.tables)

@@ -22,9 +22,9 @@ from cdcwb.formats.arrays import lookup
 from cdcwb.formats.changes import joined as together
 from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.halves import locations
-from cdcwb.formats.idm_event_log.decode import Bools, Ints, same_objects
+from cdcwb.formats.idm_event_log.decode import same_objects
 from cdcwb.formats.idm_event_log.events import PER_FIELD
-from cdcwb.formats.kernels import kernel
+from cdcwb.formats.kernels import Bools, Ints, kernel
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
@@ -135,20 +135,20 @@ def read_changes(read: Read, behind: int, wanted: Wanted) -> Iterator[pa.RecordB
 def read_checked(read: Read, behind: int, wanted: Wanted) -> Named:
     """What one pass over the events of a split shows, as names and batches: ``checked``, the events with problems,
     those of a record_id that an earlier row has among them (:data:`cdcwb.model.EVENTS`); and ``spellings``, the first
-    event of each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a
+    events of each spelling of a table's key (:data:`WITH_SPELLING`). Without the bytes no row is known to be a
     duplicate."""
-    spellings, found = _Spellings(), list[pa.RecordBatch]()
+    spellings, found = list[pa.RecordBatch](), list[pa.RecordBatch]()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for events in read(replace(wanted, columns=_CHECKED)):
-            spellings.add(events)
+            spellings.append(_first_spellings(events))
             found.append(with_problems(events))
             yield without(events, *_OF_SPELLINGS)
 
     for again in repeated_rows(rows for _, rows in _in_order(batches(), behind)):
         yield from (("checked", rows) for rows in (*found, again))
         found.clear()
-    yield from (("spellings", rows) for rows in spellings.firsts)
+    yield from (("spellings", rows) for rows in spellings)
 
 
 def _in_order(batches: Iterator[pa.RecordBatch], behind: int) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -196,27 +196,14 @@ def _again(row: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
     return {**row, "problems": [{"code": str(code), "detail": sentence}]}
 
 
-class _Spellings:
-    """The first event of each spelling of a table's key; of events that are not in capture order also some later
-    ones."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}  # its location
-        self.firsts: list[pa.RecordBatch] = []
-
-    def add(self, events: pa.RecordBatch) -> None:
-        """Adds those of some events."""
-        spelling = _spelling(events)
-        names = [pc.fill_null(events[name], "") for name in ("schema_name", "table_name")]
-        coded = pc.binary_join_element_wise(*names, spelling, _BETWEEN).dictionary_encode()
-        texts, location = coded.dictionary.to_pylist(), locations(events)
-        rows = np.flatnonzero(coded.indices.is_valid().to_numpy(zero_copy_only=False))
-        rows = rows[np.argsort(location[rows], kind="stable")]
-        indices = coded.indices.take(pa.array(rows)).to_numpy()
-        firsts = zip(texts, rows[np.unique(indices, return_index=True)[1]].tolist(), strict=True)
-        new = {text: at for text, at in firsts if location[at] < self._seen.get(text, sys.maxsize)}
-        self._seen.update((text, int(location[at])) for text, at in new.items())
-        self.firsts.append(spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(pa.array(new.values(), pa.int64()))))
+def _first_spellings(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The first event of each spelling of a table's key among these (:data:`WITH_SPELLING`)."""
+    names = [pc.fill_null(events[name], "") for name in ("schema_name", "table_name")]
+    coded = pc.binary_join_element_wise(*names, _spelling(events), _BETWEEN).dictionary_encode().indices
+    rows = np.flatnonzero(coded.is_valid().to_numpy(zero_copy_only=False))
+    rows = rows[np.argsort(locations(events)[rows], kind="stable")]
+    firsts = rows[np.unique(coded.take(pa.array(rows)).to_numpy(), return_index=True)[1]]
+    return spelt(events.select([*_PLACED, *_OF_SPELLINGS]).take(pa.array(firsts)))
 
 
 def joined_rows(rows: pa.RecordBatch, first: Ints) -> Iterator[pa.RecordBatch]:

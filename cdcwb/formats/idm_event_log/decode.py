@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, as_text, content_of, slices
-from cdcwb.formats.kernels import kernel
-from cdcwb.formats.moments import EARLIEST, HAS_T, HAS_ZONE, IS_TIME, LATEST, Zone, iso_times, parse_zone, to_utc
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
+from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel
+from cdcwb.formats.moments import EARLIEST, HAS_ZONE, IS_TIME, LATEST, Zone, iso_times, parse_zone, to_utc
 
 
 def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
@@ -92,36 +88,31 @@ def xml_unfit(texts: pa.StringArray) -> Bools:
 
 # --- times ------------------------------------------------------------------------------------------------------------
 
-FORMS: Final = ("odbc", "iso", "db2", "sybase", "oracle")
-"""``yyyy-mm-dd hh:mm:ss[.f…]``; the same with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
-``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
-
-_ODBC, _ISO, _DB2, _SYBASE, _ORACLE = range(len(FORMS))
 _ZONE: Final = r"(?:\s*(?P<zone>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?"
 _FRACTION: Final = r"(?:[.,](?P<fraction>\d+))?"
 _PATTERNS: Final = {
-    _ODBC: r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?:(?P<t>[T ])(?P<hour>\d\d):(?P<minute>\d\d)"
+    "odbc": r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?:[T ](?P<hour>\d\d):(?P<minute>\d\d)"
     rf"(?::(?P<second>\d\d){_FRACTION})?{_ZONE})?",
-    _DB2: r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)-(?P<hour>\d\d)\.(?P<minute>\d\d)\.(?P<second>\d\d)"
+    "db2": r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)-(?P<hour>\d\d)\.(?P<minute>\d\d)\.(?P<second>\d\d)"
     rf"{_FRACTION}",
-    _SYBASE: r"(?P<month>[A-Z]{3}) +(?P<day>\d{1,2}),? +(?P<year>\d{4})(?: +(?P<hour>\d{1,2}):(?P<minute>\d\d)"
+    "sybase": r"(?P<month>[A-Z]{3}) +(?P<day>\d{1,2}),? +(?P<year>\d{4})(?: +(?P<hour>\d{1,2}):(?P<minute>\d\d)"
     r"(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+)|:(?P<thousandths>\d{1,3}))?)? ?(?P<half>[AP]M)?)?",
-    _ORACLE: r"(?P<day>\d{1,2})-(?P<month>[A-Z]{3})-(?P<year>\d{4}|\d\d)(?:[ :T](?P<hour>\d{1,2})[.:]"
+    "oracle": r"(?P<day>\d{1,2})-(?P<month>[A-Z]{3})-(?P<year>\d{4}|\d\d)(?:[ :T](?P<hour>\d{1,2})[.:]"
     rf"(?P<minute>\d\d)[.:](?P<second>\d\d){_FRACTION}(?: ?(?P<half>[AP]M))?{_ZONE})?",
 }
+"""``yyyy-mm-dd hh:mm:ss[.f…]``, also with ``T`` or a zone; ``yyyy-mm-dd-hh.mm.ss[.f…]``;
+``Mon dd yyyy hh:mm:ss:mmmAM``; ``DD-MON-RR HH.MI.SS.FF AM``."""
+
 _MONTHS: Final = pa.array(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
 _HOURS: Final = {half: pa.array([f"{hour % 12 + 12 * (half == 'pm'):02d}" for hour in range(1, 13)])
                  for half in ("am", "pm")}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class EventTimes:
-    """The times of many rows. ``us``: microseconds since 1970 in UTC, null where the text is NULL or no time. ``form``:
-    the index of each one's form in FORMS, -1 where there is none. ``doubtful``: times that the zone has twice or not at
-    all; the earlier one is used."""
+class EventTimes(NamedTuple):
+    """The times of many rows. ``us``: microseconds since 1970 in UTC, null where the text is NULL or no time.
+    ``doubtful``: times that the zone has twice or not at all; the earlier one is used."""
 
     us: pa.Int64Array
-    form: npt.NDArray[np.int8]
     doubtful: Bools
 
 
@@ -136,40 +127,34 @@ def zone_of(zone: str | Zone | None) -> Zone:
 def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventTimes:
     """The moments of printed times, which are in ``zone`` (UTC if None) unless they have an offset themselves."""
     utc, state = iso_times(texts)
-    form = np.where(state & IS_TIME, np.where(state & (HAS_T | HAS_ZONE), _ISO, _ODBC), -1).astype(np.int8)
-    zoned = state & HAS_ZONE > 0
-    others = np.flatnonzero((form < 0) & as_array(pc.is_valid(texts)))
+    others = np.flatnonzero((state & IS_TIME == 0) & as_array(pc.is_valid(texts)))
     if len(others):
         coded = texts.take(pa.array(others)).dictionary_encode()
-        read, index = _other_times(tuple(coded.dictionary.to_pylist())), coded.indices.to_numpy()
-        utc[others], form[others], zoned[others] = (one[index] for one in read)
-    doubtful = np.zeros(len(texts), np.bool_)
+        index = coded.indices.to_numpy()
+        utc[others], state[others] = (one[index] for one in _other_times(tuple(coded.dictionary.to_pylist())))
+    is_time, doubtful = state & IS_TIME > 0, np.zeros(len(texts), np.bool_)
     where = zone_of(zone)
     if where != timedelta(0):
-        bare = np.flatnonzero((form >= 0) & ~zoned)
+        bare = np.flatnonzero(is_time & (state & HAS_ZONE == 0))
         utc[bare], doubtful[bare] = to_utc(utc[bare], where)
-    form[(utc < EARLIEST) | (utc > LATEST)] = -1
-    return EventTimes(pa.array(utc, mask=form < 0), form, doubtful & (form >= 0))
+    is_time &= (utc >= EARLIEST) & (utc <= LATEST)
+    return EventTimes(pa.array(utc, mask=~is_time), doubtful & is_time)
 
 
 @lru_cache(maxsize=4)  # invalid texts repeat in every batch
-def _other_times(texts: tuple[str, ...]) -> tuple[Ints, npt.NDArray[np.int8], Bools]:
-    """Microseconds, form (-1: none) and whether there is a zone, of texts that are rewritten as ISO 8601."""
+def _other_times(texts: tuple[str, ...]) -> tuple[Ints, npt.NDArray[np.int8]]:
+    """Microseconds and state (:func:`iso_times`) of texts that are rewritten as ISO 8601."""
     bare = pc.utf8_trim(pa.array(texts, pa.string()), " \t")
-    utc, form, zoned = np.zeros(len(texts), np.int64), np.full(len(texts), -1, np.int8), np.zeros(len(texts), np.bool_)
-    for kind, pattern in _PATTERNS.items():
+    utc, state = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int8)
+    for pattern in _PATTERNS.values():
         fields = pc.extract_regex(bare, f"(?i)^{pattern}$")
         rows = np.flatnonzero(as_array(pc.is_valid(fields)))
-        if not len(rows):
-            continue
-        some = fields.take(pa.array(rows))
-        us, state = iso_times(_as_iso({one.name: pc.ascii_lower(some.field(one.name)) for one in some.type}))
-        has_zone = state & HAS_ZONE > 0
-        is_iso = has_zone | as_array(pc.equal(pc.ascii_lower(some.field("t")), "t")) if kind == _ODBC else False
-        is_time = state & IS_TIME > 0
-        utc[rows], zoned[rows] = us, has_zone
-        form[rows] = np.where(is_time, np.where(is_iso, _ISO, kind), -1)
-    return utc, form, zoned
+        if len(rows):
+            some = fields.take(pa.array(rows))
+            utc[rows], state[rows] = iso_times(
+                _as_iso({one.name: pc.ascii_lower(some.field(one.name)) for one in some.type})
+            )
+    return utc, state
 
 
 def _as_iso(fields: dict[str, pa.StringArray]) -> pa.StringArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,17 +13,19 @@ import pyarrow as pa
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.containers.known_columns import agreement, columns_named, shown_columns
 from cdcwb.formats.containers.rows import BROKEN, CSV, EXCEL, FileProbe, numbered
 from cdcwb.formats.containers.table_probe import (
     GIVEN,
     HEAD,
     DumpTables,
+    agreement,
+    columns_named,
     conclusions,
     detected_rows,
     named_tables,
     probe_dump,
     probe_file,
+    shown_columns,
 )
 from cdcwb.formats.dissector import ROW, Recognition, detected_row
 from cdcwb.formats.files import in_file, open_source
@@ -41,10 +43,10 @@ class LogOptions(Options):
     ``null_text``: empty if there is none besides the empty field."""
 
     columns: Mapping[str, str] | None = None
-    sorted_by: str | None = None
+    sort_column_names_by: str | None = None
     header: bool | None = None
     null_text: str | None = None
-    zone: str = "UTC"
+    time_zone: str = "UTC"
     schema: str | None = None
 
 
@@ -58,6 +60,17 @@ def as_columns(_: str, value: Any) -> Mapping[str, str]:
         found = f"{twice[0]!r} for two columns" if twice else "none"
         raise OptionError(f"option columns: expected a name of its own for each column, found {found}")
     return given
+
+
+def as_sorting(name: str, value: Any) -> str | None:
+    """How names of columns are sorted; None where they are not."""
+    found = opt.as_choice(name, value, ("none", *SORTED_BY))
+    return None if found == "none" else found
+
+
+def as_null(_: str, value: Any) -> str:
+    """The text of NULL; empty for none."""
+    return "" if str(value).lower() in ("none", "empty") else str(value)
 
 
 # --- which column is which --------------------------------------------------------------------------------------------
@@ -102,8 +115,8 @@ def assign(labels: Sequence[str], named: bool, sample: Sequence[Row], options: L
     """
     if options.columns is not None:
         return _by_option(labels, options.columns)
-    if options.sorted_by is not None:
-        return _by_sorting(labels, named, sample, options.sorted_by)
+    if options.sort_column_names_by is not None:
+        return _by_sorting(labels, named, sample, options.sort_column_names_by)
     return (_by_names(labels) if named else None) or _by_position(labels, named, sample)
 
 
@@ -208,14 +221,17 @@ _BARE: Final = (CSV, EXCEL)  # where a text may be NULL
 
 @dataclass(frozen=True, slots=True)
 class LogProbe:
-    """What a file is. ``labels``: the vendor's names -> the names of its columns. ``null_text``: the text of NULL
-    besides that which the container has, and ``null_from`` why."""
+    """What a file is. ``null_text``: the text of NULL besides that which the container has, and ``null_from`` why."""
 
     file: FileProbe
     assignment: Assignment
-    labels: dict[str, str] = field(default_factory=dict)
     null_text: str = ""
     null_from: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The vendor's names -> the names of its columns."""
+        return {name: self.file.columns[place] for name, place in self.assignment.places.items()}
 
 
 def probe(path: str, options: LogOptions, quick: bool = False) -> LogProbe:
@@ -227,8 +243,7 @@ def probe(path: str, options: LogOptions, quick: bool = False) -> LogProbe:
         found = _dump(path, options, quick) or _table(path, options)
         if found.assignment.how == "nothing" and found.file.kind == CSV:
             found = _dump(path, options, quick, damaged=True) or found
-    labels = {name: found.file.columns[place] for name, place in found.assignment.places.items()}
-    return replace(found, labels=labels)
+    return found
 
 
 def _table(path: str, options: LogOptions) -> LogProbe:
@@ -292,7 +307,7 @@ def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) ->
         return None
     needed = [file.columns[place] for place in assignment.places.values()]
     file = replace(file, settings={**file.settings, "needed": needed, "why": why})
-    return LogProbe(file, assignment, {}, options.null_text or "", GIVEN if options.null_text else "")
+    return LogProbe(file, assignment, options.null_text or "", GIVEN if options.null_text else "")
 
 
 # --- what was detected ------------------------------------------------------------------------------------------------
@@ -313,7 +328,7 @@ def detected_of(probes: Sequence[LogProbe], options: LogOptions) -> list[dict[st
     """What was concluded about the files, as rows of ``detected``."""
     said = [(*one, probe.file.path) for probe in probes for one in _conclusions(probe, options.names)]
     rows = detected_rows(sorted(said, key=lambda one: _SETTINGS.index(one[0])))
-    for setting, value in (("charset", options.charset), ("time_zone", options.zone), ("schema", options.schema)):
+    for setting, value in (("charset", options.charset), ("time_zone", options.time_zone), ("schema", options.schema)):
         is_given = setting in options.names
         rows.append(detected_row(setting, value or "none", GIVEN if is_given else _ASSUMED[setting], is_given))
     return rows
@@ -338,14 +353,7 @@ def _conclusions(found: LogProbe, given: Collection[str]) -> Iterator[tuple[str,
 
 # --- recognition ------------------------------------------------------------------------------------------------------
 
-_FILES: Final = 8
 _NOTHING: Final = Recognition(0.0, [f"no columns of {FORMAT} were found, by name or by position"])
-
-
-def recognise(paths: Sequence[str], options: LogOptions) -> Recognition:
-    """Looks for the vendor's column names in the first files, else for rows that hold what the columns do."""
-    found = [one for path in paths[:_FILES] if (one := _of_file(path, options)) is not None]
-    return max(found, key=lambda one: one.confidence, default=_NOTHING)
 
 
 def recognise_rows(schema: pa.Schema) -> Recognition:
@@ -356,16 +364,17 @@ def recognise_rows(schema: pa.Schema) -> Recognition:
     return Recognition(found.confidence, [f"the table has the {found.evidence}"], "rows")
 
 
-def _of_file(path: str, options: LogOptions) -> Recognition | None:
-    """The recognition of one file; None where it is not even a table. Names and positions that were given as options do
-    not show what the file is: its rows have to agree with them, unless it has the vendor's names."""
+def recognise_file(path: str, options: LogOptions) -> Recognition:
+    """Looks for the vendor's column names in a file, else for rows that hold what the columns do. Names and positions
+    that were given as options do not show what the file is: its rows have to agree with them, unless it has the
+    vendor's names."""
     try:
         seen = probe(path, options, quick=True)
     except OptionError as reason:  # of an option about files: auto passes by other formats
-        is_own = any((options.sheet, options.sql_table, options.columns, options.sorted_by))
+        is_own = any((options.sheet, options.sql_table, options.columns, options.sort_column_names_by))
         return Recognition(SURE if is_own else 0.0, [reason.message], refusal=reason)
     except (CaptureError, OSError):
-        return None
+        return _NOTHING
     found, name, kind = seen.assignment, Path(path).name, seen.file.kind
     confidence, evidence = found.confidence, found.evidence
     if found.how == "nothing" and (refusal := _without_rows(path, options)) is not None:

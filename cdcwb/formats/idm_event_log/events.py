@@ -19,9 +19,7 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import as_array, interleaved, labels, maps_of
 from cdcwb.formats.containers.rows import DelimitedRows
 from cdcwb.formats.idm_event_log.decode import (
-    Bools,
     EventTimes,
-    Ints,
     KeyColumn,
     numbers_of,
     parse_column,
@@ -29,6 +27,7 @@ from cdcwb.formats.idm_event_log.decode import (
     xml_unfit,
 )
 from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, RowProblem, numbers
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.table_rows import RowBatch, TableFile
 from cdcwb.model import Kind, Operation, Problem

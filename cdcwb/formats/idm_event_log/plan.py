@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments, TableName
 from cdcwb.formats.dissector import EVERYTHING
 from cdcwb.formats.halves import WHOLE
@@ -160,9 +161,8 @@ def _version(table: TableName, keys: list[str], others: Iterable[str]) -> Versio
     """The only version of a table: the columns of its keys, and the others in the order in which they are named."""
     names = list(dict.fromkeys([*keys, *others]))
     places = {name: place for place, name in enumerate(keys, 1)}
-    columns = [{"ordinal": at, "name": name, "key_position": places.get(name)} for at, name in enumerate(names, 1)]
-    row = {"table_version": f"{table.label}@1", "schema_name": table.schema, "table_name": table.table}
-    return Version(table, dict.fromkeys(names), {**row, "columns": columns, "origin": "inferred"})
+    columns = [TableColumn(at, name, key_position=places.get(name)) for at, name in enumerate(names, 1)]
+    return Version(f"{table.label}@1", *table, columns, "inferred", types=dict.fromkeys(names))
 
 
 def _entry(tables: _Names, name: str) -> dict[str, None]:

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import CaptureError
 from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.rows import BROKEN, Cell, FileProbe, TableName
@@ -48,7 +49,6 @@ from cdcwb.words import joined, plural, unique_names
 
 __all__ = ["QlikChangeTable"]
 
-_FILES: Final = 8  # that are looked at to recognise a capture
 _NAMED: Final = 3  # files in a row of detected
 _MOST_DDL: Final = 100_000  # rows of DDL history that are examined
 _SCANNED: Final = Wanted(images=False, columns=frozenset({"kind", "operation", "position"}))
@@ -112,21 +112,17 @@ class QlikChangeTable(TableRows):
         "mask_text": f"text form of change masks: auto, {bitmask.HEX}, {bitmask.BASE64}",
         "header": "delimited files begin with a line of column names: auto, true, false",
     }
-
-    def parse_options(self, options: Mapping[str, Any]) -> ChangeTableOptions:
-        """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
-        common, given = super().parse_options(options), opt.given_of(options)
-        return ChangeTableOptions(
-            **{one.name: getattr(common, one.name) for one in fields(Options)},
-            prefix=opt.optional("prefix", given, opt.as_text),
-            suffix=str(given.get("suffix", SUFFIX)),
-            table=opt.optional("table", given, opt.as_text),
-            mask_order=opt.optional("mask_order", given, opt.as_choice, ("auto", *bitmask.ORDERS)),
-            mask_offset=opt.optional("mask_offset", given, opt.as_whole, 0),
-            mask_text=opt.optional("mask_text", given, opt.as_choice, ("auto", bitmask.HEX, bitmask.BASE64)),
-            header=opt.optional("header", given, opt.as_bool),
-            keys=opt.parse_keys(given.get("keys")),
-        )
+    parsers: ClassVar = {
+        **TableRows.parsers,
+        "prefix": (opt.as_text,),
+        "suffix": (opt.as_text,),
+        "table": (opt.as_text,),
+        "mask_order": (opt.as_choice, ("auto", *bitmask.ORDERS)),
+        "mask_offset": (opt.as_whole, 0),
+        "mask_text": (opt.as_choice, ("auto", bitmask.HEX, bitmask.BASE64)),
+        "header": (opt.as_bool,),
+        "keys": (lambda _, value: opt.parse_keys(value),),
+    }
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -152,23 +148,16 @@ class QlikChangeTable(TableRows):
         names = unique_names(schema.names)
         return of_table(FileProbe(name, "rows", names, len(names), heading=text, schema=schema))
 
-    def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
-        """Looks for header columns, side files and control tables in the first files; 0 without any. Options of other
-        formats are ignored."""
-        try:
-            given = self.parse_options({name: value for name, value in options.items() if name in self.options})
-        except OptionError as reason:
-            return Recognition(0.0, [reason.message])
-        data = [path for path in paths if not self.side_file.search(path)]
-        data.sort(key=lambda path: not from_path(path, given.suffix).suffixed)  # change tables before full loads
-        found = [self._recognise_file(path, given) for path in data[:_FILES]]
-        return max(found, key=lambda one: one.confidence, default=self._by_columns("", "", "", []))
+    def likely(self, paths: Sequence[str], options: Any) -> Sequence[str]:
+        """Change tables before full loads."""
+        return sorted(paths, key=lambda path: not from_path(path, options.suffix).suffixed)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks for header columns and control tables among the columns of a table."""
         return self._by_columns("the table", "rows", "", schema.names)
 
-    def _recognise_file(self, path: str, options: ChangeTableOptions) -> Recognition:
+    def recognise_file(self, path: str, options: Any) -> Recognition:
+        """Looks for header columns, a side file, and the columns of a control table."""
         try:
             found = self.probe(options, path)
         except (CaptureError, OSError) as reason:
@@ -198,7 +187,7 @@ class QlikChangeTable(TableRows):
 
     def make_plan(self, paths: Sequence[str], options: Any, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.dissector.Format.plan`. Side files among the files describe others."""
-        data = [path for path in paths if not self.side_file.search(path)]
+        data = self.data_files(paths)
         if not data:
             raise CaptureError("there are only side files, without the data files that they describe", path=paths[0])
         return super().make_plan(data, options, run)
@@ -252,10 +241,6 @@ class QlikChangeTable(TableRows):
         plan.detected.append(detected_row("charset", options.charset, why, "charset" in given))
         said = ((*one, found.file.path) for found in probes for one in conclusions(found.file, given))
         plan.detected += detected_rows(one for one in said if one[0] != "header")
-        for entry in plan.files:
-            if entry.problem:
-                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
-                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
         return plan
 
     def examine(self, known: Any, index: int, rows: RowBatch) -> tuple[Any, bool]:
@@ -278,11 +263,10 @@ class QlikChangeTable(TableRows):
 
     def settle(self, plan: Plan, examined: Sequence[tuple[TableFile, Any]]) -> None:
         """Adds mask settings, keys, the versions of DDL history, and problems of numbers of rows."""
-        evidence: dict[TableName, Evidence] = {}
-        ddl: list[Ddl] = []
+        evidence, ddl = defaultdict[TableName, Evidence](Evidence), list[Ddl]()
         for entry, found in examined:
             if isinstance(found, Evidence):
-                evidence[entry.table] = evidence.get(entry.table, Evidence()) + found
+                evidence[entry.table] += found
             elif found is not None:
                 ddl += found
         for entry in plan.files:
@@ -328,8 +312,12 @@ class QlikChangeTable(TableRows):
         """The table version and the mask settings of a row."""
         if entry.role == CONTROL:
             return f"a row of the control table {entry.options['control']}"
-        version = next((one for one in plan.versions if one.key == entry.version), None)
-        note = f"table {entry.table.label}" if version is None else f"table version {version.key} ({version.origin})"
+        version = next((one for one in plan.versions if one.table_version == entry.version), None)
+        note = (
+            f"table {entry.table.label}"
+            if version is None
+            else f"table version {version.table_version} ({version.origin})"
+        )
         masks = MaskSettings.of(entry.options) if entry.mask is not None else None
         return (
             note
@@ -375,7 +363,7 @@ def _add_versions(plan: Plan, probes: Sequence[Probe]) -> None:
         data = [at for at, name in enumerate(found.file.columns) if name in set(entry.columns)]
         version = versions.of_file(entry.table, found, data, index)
         key = given.get(entry.table.label.casefold(), given.get(entry.table.table.casefold()))
-        entry.version, entry.is_keyed = version.key, key is not None
+        entry.version, entry.is_keyed = version.table_version, key is not None
         entry.key = version.primary_key if key is None else tuple(key)
 
 
@@ -419,43 +407,43 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
     for table, entries in tables.items():
         headers = [len(one.probe.columns) - len(one.columns) for one in entries if one.mask is not None]
         if headers:
-            found = evidence.get(table, Evidence())
-            decision = decide(found, max(headers), options.mask_order, options.mask_offset)
+            decision = decide(evidence[table], max(headers), options.mask_order, options.mask_offset)
             decided[table] = max(headers), decision
     shown = [one.settings.order for _, one in decided.values() if one.is_shown]
     usual = max(sorted(set(shown)), key=shown.count) if shown and options.mask_order is None else None
     versions = ChangeTableVersions.of_plan(plan.versions)
-    for table, (header, decision) in decided.items():
-        found = evidence.get(table, Evidence())
-        if not decision.is_shown and usual not in (None, decision.settings.order):
-            why = f"its masks are ambiguous; those of {plural(shown.count(usual or ''), 'other table')} decide it"
-            decision = replace(decide(found, header, usual, options.mask_offset), order_evidence=why)
-        settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
-        why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
-        for name, value, reason in (
-            ("mask_order", settings.order, decision.order_evidence),
-            ("mask_offset", str(settings.offset), decision.offset_evidence),
-            ("mask_text", settings.spelling, why if options.mask_text is None else GIVEN),
-        ):
-            if value is not None:
-                detect(name, value, reason, name in options.names, table.label)
-        for entry in tables[table]:
-            entry.options = entry.options | settings.options()
-        mine = versions.of(table)
-        if mine and not any(one.is_keyed for one in tables[table]) and not any(one.primary_key for one in mine):
-            key, why = key_of(found, settings, [one.name for one in mine[-1].columns])
-            for entry in tables[table] if key else ():
-                entry.key = tuple(key)
-            if key:
-                detect("keys", "+".join(key), why, False, table.label)
     for table, entries in tables.items():
+        found, settings = evidence[table], None
+        if table in decided:
+            header, decision = decided[table]
+            if not decision.is_shown and usual not in (None, decision.settings.order):
+                why = f"its masks are ambiguous; those of {plural(shown.count(usual or ''), 'other table')} decide it"
+                decision = replace(decide(found, header, usual, options.mask_offset), order_evidence=why)
+            settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
+            why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
+            for name, value, reason in (
+                ("mask_order", settings.order, decision.order_evidence),
+                ("mask_offset", str(settings.offset), decision.offset_evidence),
+                ("mask_text", settings.spelling, why if options.mask_text is None else GIVEN),
+            ):
+                if value is not None:
+                    detect(name, value, reason, name in options.names, table.label)
+            for entry in entries:
+                entry.options = entry.options | settings.options()
         given = next((one for one in entries if one.is_keyed), None)
-        named = next((one for one in reversed(versions.of(table)) if one.primary_key), None)
+        mine = versions.of(table)
+        named = next((one for one in reversed(mine) if one.primary_key), None)
+        key, why = tuple[str, ...](), GIVEN
         if given is not None:
-            detect("keys", "+".join(given.key), GIVEN, True, table.label)
+            key = given.key
         elif named is not None:
-            why = f"key positions of table version {named.key}"
-            detect("keys", "+".join(named.primary_key), why, False, table.label)
+            key, why = named.primary_key, f"key positions of table version {named.table_version}"
+        elif settings is not None and mine:
+            key, why = key_of(found, settings, [one.name for one in mine[-1].columns])
+            for entry in entries:
+                entry.key = key
+        if key:
+            detect("keys", "+".join(key), why, given is not None, table.label)
 
 
 def _add_ddl(plan: Plan, rows: Sequence[Ddl]) -> None:

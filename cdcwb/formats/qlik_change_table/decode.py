@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, interleaved, maps_of
 from cdcwb.formats.containers.rows import TableName
+from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, UNKNOWN_UNTIL, moments, sequence_times
 from cdcwb.formats.qlik_change_table import layout
 from cdcwb.formats.qlik_change_table.layout import HEADERS, LETTERS, OPERATIONS, known_columns
@@ -23,9 +23,6 @@ from cdcwb.formats.qlik_change_table.masks import MaskSettings, changed_columns
 from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import visible
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _MEANINGS: Final = list(LETTERS.values())
 _LETTERS: Final = list(LETTERS)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cdcwb.formats.containers.known_columns import columns_named, shown_columns
 from cdcwb.formats.containers.rows import TableName, stem_of
+from cdcwb.formats.containers.table_probe import columns_named, shown_columns
 from cdcwb.formats.source import is_file
 from cdcwb.model import Kind, Operation
 from cdcwb.words import joined

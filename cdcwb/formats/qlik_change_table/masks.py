@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,12 +18,11 @@ from cdcwb.formats.arrays import as_array
 from cdcwb.formats.bitmask import FURTHEST, MaskEvidence, shortened
 from cdcwb.formats.containers.rows import is_binary
 from cdcwb.formats.containers.table_probe import GIVEN
+from cdcwb.formats.kernels import Bools
 from cdcwb.formats.qlik_change_table.layout import HEADERS
 from cdcwb.formats.table_rows import RowBatch
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import joined, plural, visible
-
-Bools = npt.NDArray[np.bool_]
 
 SAMPLE: Final = 1024
 """Rows of a file that are examined."""
@@ -243,7 +241,7 @@ def decide(evidence: Evidence, header: int, order: str | None = None, offset: in
     )
 
 
-def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -> tuple[list[str], str]:
+def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """The key columns from the masks of deleted rows, and the evidence; none if the masks differ or have all
     columns."""
     masks = pa.array([bytes.fromhex(digits) for digits in evidence.deletes], pa.binary())
@@ -255,6 +253,6 @@ def key_of(evidence: Evidence, settings: MaskSettings, columns: Sequence[str]) -
     places, count = found.most_common(1)[0] if found else ((), 0)
     total = sum(evidence.deletes.values())
     if not places or len(places) == len(columns) or count < _SHARE * total:
-        return [], ""
-    names = [columns[place] for place in places]
+        return (), ""
+    names = tuple(columns[place] for place in places)
     return names, f"the masks of {count} of {plural(total, 'deleted row')} have the bits of {joined(names)} only"

@@ -16,7 +16,7 @@ from cdcwb.formats.dissector import problem_row
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.qlik_change_table.layout import without_suffix
 from cdcwb.formats.qlik_change_table.probing import Probe
-from cdcwb.formats.table_rows import arrow_type
+from cdcwb.formats.table_rows import Version, arrow_type
 from cdcwb.model import Problem
 
 SIDE_FILE = "side file"
@@ -30,19 +30,10 @@ _MOST_LISTED: Final = 1_000_000
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class ChangeTableVersion:
-    """One version of a table. ``key`` is its table_version, ``types`` the Arrow types of its columns, ``event`` the
-    location of its event, ``position`` the change sequence of a DDL."""
+@dataclass(slots=True, kw_only=True)
+class ChangeTableVersion(Version):
+    """One version of a table; ``position``: the change sequence of a DDL."""
 
-    table: TableName
-    key: str
-    columns: list[TableColumn]
-    types: dict[str, pa.DataType]
-    origin: str
-    text: str
-    lineage: dict[str, str]
-    event: dict[str, int] | None = None
     position: str | None = None
 
     @property
@@ -54,16 +45,7 @@ class ChangeTableVersion:
     def to_row(self) -> dict[str, Any]:
         """As a row of :data:`cdcwb.model.TABLE_VERSIONS`, without ``first_position``."""
         position = {} if self.position is None else {"change_seq": self.position}
-        return {
-            "table_version": self.key,
-            "schema_name": self.table.schema,
-            "table_name": self.table.table,
-            "first_event": self.event,
-            "columns": [one._asdict() for one in self.columns],
-            "origin": self.origin,
-            "schema_text": self.text,
-            "lineage": list((self.lineage | position).items()) or None,
-        }
+        return Version.to_row(self) | {"lineage": {**self.lineage, **position} or None}
 
 
 @dataclass(slots=True)
@@ -107,10 +89,8 @@ class ChangeTableVersions:
             return self._add(
                 table, table, columns, kinds, origin=SIDE_FILE, text=side.text, lineage={**side.lineage, **lineage}
             )
-        version = self._add(table, table, columns, kinds, origin=INFERRED, text=probe.file.heading, lineage={})
-        if probe.file.header:
-            version.event = {"file_index": index, "offset": 0, "length": probe.file.first}
-        return version
+        place = {"file_index": index, "offset": 0, "length": probe.file.first} if probe.file.header else {}
+        return self._add(table, table, columns, kinds, origin=INFERRED, text=probe.file.heading, **place)
 
     def of_ddl(self, table: TableName, ddl: Ddl, name: TableName) -> dict[str, Any] | None:
         """The version after a DDL, based on the previous one; reports a problem if that is unknown."""
@@ -128,10 +108,12 @@ class ChangeTableVersions:
         if before is not None and before in mine and (columns, DDL) == (before.columns, before.origin):
             return None
         lineage = {} if ddl.version is None else {"version": str(ddl.version)}
-        version = self._add(table, name, columns, {}, origin=DDL, text=ddl.text, lineage=lineage)
-        version.event, version.position = ddl.event, ddl.position
+        facts = {"origin": DDL, "text": ddl.text, "lineage": lineage, "position": ddl.position, **ddl.event}
+        version = self._add(table, name, columns, {}, **facts)
         if before is None and ddl.kind != "CREATE_TABLE":
-            sentence = f"table version {version.key}: the preceding version is unknown; only the changes are listed"
+            sentence = (
+                f"table version {version.table_version}: the preceding version is unknown; only the changes are listed"
+            )
             return problem_row(Problem.NO_SCHEMA, sentence, table=name.label)
         return None
 
@@ -146,7 +128,7 @@ class ChangeTableVersions:
         """Adds a version. ``types``: the Arrow types that the source itself gives."""
         mine = self.by_table.setdefault(table, [])
         types = {one.name: replicate_type(one) for one in columns} | types
-        version = ChangeTableVersion(table, f"{name.label}@{len(mine) + 1}", columns, types, **facts)
+        version = ChangeTableVersion(f"{name.label}@{len(mine) + 1}", *table, columns, types=types, **facts)
         mine.append(version)
         self.found.append(version)
         self.listed += len(columns)

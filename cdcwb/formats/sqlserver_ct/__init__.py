@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +15,7 @@ from cdcwb.formats import bitmask
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, hex_text
 from cdcwb.formats.containers.rows import TableName, stem_of
+from cdcwb.formats.kernels import Bools
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_rows import Options, RowBatch, TableRows
@@ -24,8 +23,6 @@ from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import joined, plural, visible
 
 __all__ = ["SqlServerCt"]
-
-Bools = npt.NDArray[np.bool_]
 
 START, SEQUENCE, OPERATION = "__$start_lsn", "__$seqval", "__$operation"
 MASK, COMMAND = "__$update_mask", "__$command_id"
