@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdcwb.formats.idm_event_log.decode import numbers_of, xml_unfit
 from cdcwb.formats.idm_event_log.events import TypedLog, check, fatal, missing
-from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, numbers
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES
 from cdcwb.model import Operation, Problem
 from tests.reference.idm_rows import whole_number
 
@@ -186,11 +186,9 @@ def test_columns_that_a_source_lacks_are_told_once_and_where_a_row_needs_them() 
 
 def test_the_eight_types_are_those_of_the_guide() -> None:
     assert [one.number for one in EVENT_TYPES.values()] == list(range(1, 9)) == list(EVENT_TYPES)
-    assert numbers(per_field=True) == (1, 2, 3, 7, 8)
-    assert numbers(per_field=False) == (4, 5, 6)
-    assert numbers(query_back=True) == (5, 6, 7, 8)
-    assert numbers(per_field=True, query_back=True) == (7, 8)
-    assert numbers(operation=Operation.INSERT) == (1, 5, 7)
+    assert [number for number, one in EVENT_TYPES.items() if one.per_field] == [1, 2, 3, 7, 8]
+    assert [number for number, one in EVENT_TYPES.items() if one.query_back] == [5, 6, 7, 8]
+    assert [number for number, one in EVENT_TYPES.items() if one.operation is Operation.INSERT] == [1, 5, 7]
     assert {one.verb for one in EVENT_TYPES.values() if one.operation is Operation.UPDATE} == {"modify"}
 
 

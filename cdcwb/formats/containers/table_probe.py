@@ -202,7 +202,7 @@ def probe_dump(
         None if columns is None else unique_names(columns),
         len(columns) if columns is not None else max(map(len, rows), default=0),
         charset,
-        settings={"table": name, "name": written, "backslash": is_escape},
+        settings={"table": name, "name": written, "backslash": is_escape, "tables": sorted(found)},
         size=0 if source.compression is not None else info_of(path).size,
         compression=source.compression,
         problem=None if quick else source.problem,

@@ -27,23 +27,16 @@ from cdcwb.formats.dissector import (
     TableRequest,
     Wanted,
     problem_row,
-)  # fmt: skip
-from cdcwb.formats.idm_event_log import changes, detect
-from cdcwb.formats.idm_event_log.detect import (
-    SORTED_BY,
-    Assignment,
-    LogOptions,
-    LogProbe,
-    assign,
-    detected_of,
 )
+from cdcwb.formats.idm_event_log import changes, detect
+from cdcwb.formats.idm_event_log.detect import Assignment, LogOptions, LogProbe
 from cdcwb.formats.idm_event_log.events import LogFile, events_of_log, missing
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.idm_event_log.plan import LoggedTables, LogScan, parts_together, split_log
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.requests import typed_rows
-from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
+from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
 from cdcwb.model import Kind
 from cdcwb.words import unique_names
 
@@ -63,7 +56,7 @@ class IdmEventLog(TableRows):
     side_file = re.compile(r"\.snapshot/")
     own_options: ClassVar = {
         "columns": "which column is which: auto, or record_id=ID,table_key=KEY (without a header line column_1 …)",
-        "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(SORTED_BY)}",
+        "sort_column_names_by": f"names of columns, sorted, give their positions: none, {', '.join(detect.SORTED_BY)}",
         "header": "delimited files begin with a line of column names: auto, true, false",
         "null_text": "the text of NULL, without quotes: auto, none, or the text",
         "time_zone": "zone of event_time: UTC, +02:00, Europe/Berlin …",
@@ -94,9 +87,10 @@ class IdmEventLog(TableRows):
         """The description of every option: rows name their tables and keys, and ``null_text`` is the text of NULL."""
         return {name: text for name, text in super().options.items() if name not in ("table", "keys", "null")}
 
-    def parse_options(self, options: Mapping[str, Any]) -> Options:
+    def parse_options(self, options: Mapping[str, Any]) -> LogOptions:
         """See :meth:`cdcwb.formats.dissector.Format.parse_options`."""
-        checked: Any = super().parse_options(options)
+        checked = super().parse_options(options)
+        assert isinstance(checked, LogOptions)
         if checked.columns is not None and checked.sort_column_names_by is not None:
             raise OptionError("options columns, sort_column_names_by: give only one of them")
         parse_zone(checked.time_zone)
@@ -106,7 +100,11 @@ class IdmEventLog(TableRows):
 
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The files in a folder ``NAME.snapshot`` next to the file or folder NAME: what tables held, for XDS."""
-        return [path for path in paths if any(map(_is_snapshot, Path(path).parents))]
+        return [
+            path
+            for path in paths
+            if any(one.suffix == ".snapshot" and one.with_suffix("").exists() for one in Path(path).parents)
+        ]
 
     def siblings(self, path: str) -> Sequence[str]:
         """The file alone."""
@@ -126,7 +124,7 @@ class IdmEventLog(TableRows):
 
     def draft(self, probes: Sequence[LogProbe], options: Any) -> Plan:
         """A plan of files without their splits and tables. Raises CaptureError for rows whose columns are unknown."""
-        plan = Plan(options, detected=detected_of(probes, options))
+        plan = Plan(options, detected=detect.detected_of(probes, options))
         settings = {"time_zone": options.time_zone} | ({} if options.schema is None else {"schema": options.schema})
         for one in probes:
             if not one.labels and one.file.sample:
@@ -147,10 +145,10 @@ class IdmEventLog(TableRows):
         checked = self.parse_options(options)
         labels = unique_names([one.name for one in schema if one.name != ROW])
         nothing = Assignment({}, "nothing", "", 0.0)
-        found = assign(labels, True, (), checked) if checked.sort_column_names_by is None else nothing
+        found = detect.assign(labels, True, (), checked) if checked.sort_column_names_by is None else nothing
         if found.how == "nothing" and labels:
             samples = [pickle.loads(one) for one in run(partial(_sampled, path=name, names=labels))]
-            found = assign(labels, True, [row for some in samples for row in some][:_SAMPLE], checked)
+            found = detect.assign(labels, True, [row for some in samples for row in some][:_SAMPLE], checked)
         if not found.places:
             raise CaptureError(f"{found.evidence}; {_UNKNOWN}", path=name)
         file = FileProbe(name, "rows", labels, len(labels))
@@ -228,10 +226,6 @@ class IdmEventLog(TableRows):
         absent = [name for name in COLUMNS if name in entry.absent]
         held = f"a row of the event log, {entry.probe.kind}"
         return f"{held}; the source has no {', '.join(absent)}" if absent else held
-
-
-def _is_snapshot(folder: Path) -> bool:
-    return folder.suffix == ".snapshot" and folder.with_suffix("").exists()
 
 
 def _sampled(batches: Iterator[pa.RecordBatch], path: str, names: tuple[str, ...]) -> bytes:

@@ -31,9 +31,6 @@ from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
 """The columns of the log that rows of one statement share, besides their operation."""
 
-READ: Final = ("kind", "operation", "record_type", "position", "changed_columns", "headers")
-"""The columns of events that :func:`keys_of_rows` reads."""
-
 TYPES: Final = tuple(map(str, PER_FIELD))
 """Event types that are about one column (§3.2)."""
 
@@ -42,7 +39,7 @@ _NULL: Final = "\x00"
 
 
 def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
-    """Of each event (:data:`READ`) of a log its record_id (-1: it is not a row, or has none), a number that rows of
+    """Of each event of a log its record_id (-1: it is not a row, or has none), a number that rows of
     one statement share, and a number for its column; -1 where the row belongs to no other, as rows do whose record_id,
     object or column is not known."""
     is_change = pc.equal(events["kind"], str(Kind.CHANGE))

@@ -272,39 +272,31 @@ def _table(path: str, options: LogOptions) -> LogProbe:
 
 def _dump(path: str, options: LogOptions, quick: bool, damaged: bool = False) -> LogProbe | None:
     """A dump of SQL statements; None for another file."""
-    assignment = Assignment({}, "nothing", "no statement has rows", 0.0)
-    why = assignment.evidence
 
     def choose(tables: DumpTables) -> tuple[str, bool]:
-        nonlocal assignment, why
-        best, wrong = "", None
+        found, wrong = dict[str, float](), None
         for name in list(tables) if options.sql_table is None else named_tables(tables, options.sql_table):
             _, columns, rows = tables[name]
             labels = unique_names(columns) if columns is not None else numbered(max(map(len, rows), default=0))
             try:
-                found = assign(labels, columns is not None, rows, options)
+                found[name] = assign(labels, columns is not None, rows, options).confidence
             except OptionError as error:
                 wrong = error
-                continue
-            if not best or found.confidence > assignment.confidence:
-                best, assignment = name, found
-        if not best and wrong is not None:
+        if wrong is not None and not found:
             raise wrong
-        why = f"its columns are those of an event log; the dump has rows of {joined(sorted(tables)[:8])}"
-        why = why if len(tables) > 1 else "the only table with rows in the part that was looked at"
-        return best, assignment.confidence >= SURE
+        best = max(found, key=found.__getitem__, default="")
+        return best, found.get(best, 0.0) >= SURE
 
-    file = probe_dump(
-        path,
-        choose,
-        charset=options.charset,
-        backslash=options.backslash,
-        limit=_SAMPLE,
-        quick=quick,
-        damaged=damaged,
-    )
+    charset, backslash = options.charset, options.backslash
+    file = probe_dump(path, choose, charset=charset, backslash=backslash, limit=_SAMPLE, quick=quick, damaged=damaged)
     if file is None:
         return None
+    assignment = Assignment({}, "nothing", "no statement has rows", 0.0)
+    if file.settings["table"]:
+        assignment = assign(file.columns, file.names is not None, file.sample, options)
+    why = "the only table with rows in the part that was looked at"
+    if len(file.settings["tables"]) > 1:
+        why = f"its columns are those of an event log; the dump has rows of {joined(file.settings['tables'][:8])}"
     needed = [file.columns[place] for place in assignment.places.values()]
     file = replace(file, settings={**file.settings, "needed": needed, "why": why})
     return LogProbe(file, assignment, options.null_text or "", GIVEN if options.null_text else "")

@@ -26,14 +26,16 @@ from cdcwb.formats.idm_event_log.decode import (
     parse_times,
     xml_unfit,
 )
-from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, RowProblem, numbers
+from cdcwb.formats.idm_event_log.layout import COLUMNS, EVENT_TYPES, LOG, PUBLISHER_NEEDS, STATUSES, RowProblem
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import MICROSECONDS, Zone
 from cdcwb.formats.table_rows import RowBatch, TableFile
-from cdcwb.model import Kind, Operation, Problem
+from cdcwb.model import Kind, Problem
 from cdcwb.words import visible
 
-PER_FIELD: Final = numbers(per_field=True)
+PER_FIELD: Final = tuple(number for number, one in EVENT_TYPES.items() if one.per_field)
+"""Event types that are about one column."""
+
 WRITTEN: Final = {"old_value": (2,), "new_value": (1, 2, 3)}
 """Columns of values, and the event types whose documents hold them."""
 
@@ -226,10 +228,6 @@ def check(log: TypedLog) -> list[RowProblem]:
 
 _OPERATIONS: Final = pa.array([None, *(str(one.operation) for one in EVENT_TYPES.values())], pa.string())
 _KINDS: Final = pa.array([str(Kind.CONTROL), *[str(Kind.CHANGE)] * len(EVENT_TYPES)])
-_BEFORE: Final = (2, 3)
-_REPLACES: Final = (3,)
-_AFTER: Final = (1, 2, 3)
-_DELETE: Final = numbers(operation=Operation.DELETE)
 _DIGITS: Final = 19
 _OF_TYPE: Final = frozenset({"kind", "operation", "record_type"})  # columns of events that follow from event_type
 
@@ -299,13 +297,14 @@ def events_of_log(rows: RowBatch, options: Mapping[str, str]) -> dict[str, Any]:
     names = split_names(log.column("table_name"), options.get("schema"))
     found |= dict(zip(("schema_name", "table_name", "table_version"), names, strict=True))
     is_field = typed.is_field & ~typed.lacks("column_name")
+    new = is_field & one_of(typed.event_type, WRITTEN["new_value"])
     made: dict[str, Callable[[], pa.Array | None]] = {
         "changed_at": lambda: typed.event_us.view(pa.timestamp("us")).cast(MICROSECONDS),
         "changed_columns": lambda: _lists(log.column("column_name"), is_field),
         "key": lambda: typed.keys.pairs,
         "headers": lambda: _headers(log, entry.absent, wanted.images),
         "before": lambda: _before(typed, is_field) if wanted.images else None,
-        "after": lambda: _after(typed, is_field) if wanted.images else None,
+        "after": lambda: _images(log, new, "new_value") if wanted.images and "new_value" not in entry.absent else None,
     }
     found |= {name: make() if wanted.needs(name) else None for name, make in made.items()}
     for one in check(typed) if wanted.needs("problems") else ():
@@ -365,12 +364,9 @@ def _lists(texts: pa.StringArray, rows: Bools) -> pa.ListArray:
     return pa.ListArray.from_arrays(_offsets(rows.astype(np.int64), rows), _chosen(texts, rows))
 
 
-def _after(typed: TypedLog, is_field: Bools) -> pa.MapArray | None:
-    """The new value of one column."""
-    if "new_value" in typed.absent:
-        return None
-    rows = is_field & one_of(typed.event_type, _AFTER)
-    texts = (_chosen(typed.log.column(name), rows) for name in ("column_name", "new_value"))
+def _images(log: pa.RecordBatch, rows: Bools, value: str) -> pa.MapArray:
+    """The old or new value of one column, for the rows that are chosen; null for the others."""
+    texts = (_chosen(log.column(name), rows) for name in ("column_name", value))
     return pa.MapArray.from_arrays(_offsets(rows.astype(np.int64), rows), *texts)
 
 
@@ -378,12 +374,11 @@ def _before(typed: TypedLog, is_field: Bools) -> pa.MapArray:
     """The old value of one column; of a deleted row its key. A value that replaces all values (type 3) has none unless
     the log does."""
     log, types, pairs = typed.log, typed.event_type, typed.keys.pairs
-    old = is_field & one_of(types, _BEFORE) & ("old_value" not in typed.absent)
-    old &= ~(one_of(types, _REPLACES) & as_array(pc.is_null(log.column("old_value"))))
-    gone = one_of(types, _DELETE) & as_array(pc.is_valid(pairs))
+    old = is_field & one_of(types, (2, 3)) & ("old_value" not in typed.absent)
+    old &= ~(one_of(types, (3,)) & as_array(pc.is_null(log.column("old_value"))))
+    gone = one_of(types, (4,)) & as_array(pc.is_valid(pairs))
     if not gone.any():
-        texts = (_chosen(log.column(name), old) for name in ("column_name", "old_value"))
-        return pa.MapArray.from_arrays(_offsets(old.astype(np.int64), old), *texts)
+        return _images(log, old, "old_value")
     begin = pairs.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.where(gone, np.diff(begin), old.astype(np.int64))
     first = np.where(gone, log.num_rows + begin[:-1], np.arange(log.num_rows))

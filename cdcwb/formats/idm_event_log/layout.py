@@ -122,16 +122,3 @@ TITLES: Final = {
     "new_value": "the new value",
 }
 """What each column is, in a few words."""
-
-
-def numbers(
-    *, per_field: bool | None = None, query_back: bool | None = None, operation: Operation | None = None
-) -> tuple[int, ...]:
-    """The event types that are so; None: either way."""
-    return tuple(
-        one.number
-        for one in _ALL
-        if per_field in (None, one.per_field)
-        and query_back in (None, one.query_back)
-        and operation in (None, one.operation)
-    )
