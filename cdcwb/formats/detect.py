@@ -9,11 +9,11 @@ import os
 import re
 import shlex
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,48 +40,36 @@ _NO_CAPTURE: Final = ", not a capture of change data"
 _SAVE_AS: Final = "; save the table as .xlsx or CSV"
 
 
-class _Type(NamedTuple):
-    """A file type: the pattern of its first bytes, its name, and advice."""
-
-    pattern: re.Pattern[bytes]
-    name: str
-    advice: str
-
-
-def _type(pattern: bytes, name: str, advice: str) -> _Type:
-    return _Type(re.compile(pattern, re.DOTALL), name, advice)
-
-
 _TYPES: Final = (
-    _type(rb"%PDF-", "a PDF document", _NO_CAPTURE),
-    _type(rb"%!PS", "a PostScript document", _NO_CAPTURE),
-    _type(rb"\{\\rtf", "an RTF document", _NO_CAPTURE),
-    _type(rb"\xd0\xcf\x11\xe0", "an Office file of the old binary form, or one with a password", _SAVE_AS),
-    _type(rb"\x89PNG\r\n\x1a\n", "a PNG image", _NO_CAPTURE),
-    _type(rb"\xff\xd8\xff[\xc0-\xef]", "a JPEG image", _NO_CAPTURE),
-    _type(rb"GIF8[79]a", "a GIF image", _NO_CAPTURE),
-    _type(rb"II\*\0|MM\0\*", "a TIFF image", _NO_CAPTURE),
-    _type(rb"RIFF.{4}WEBP", "a WebP image", _NO_CAPTURE),
-    _type(rb".{257}ustar[\0 ]", "a tar archive", _UNPACK),
-    _type(rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
-    _type(rb"Rar!\x1a\x07", "a RAR archive", _UNPACK),
-    _type(rb"PK\x05\x06", "an empty ZIP archive", _NO_CAPTURE),
-    _type(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "a file compressed with bzip2", _DECOMPRESS),
-    _type(rb"\xfd7zXZ\0", "a file compressed with xz", _DECOMPRESS),
-    _type(rb"LZIP\x01", "a file compressed with lzip", _DECOMPRESS),
-    _type(rb"\x04\x22\x4d\x18", "a file compressed with LZ4", _DECOMPRESS),
-    _type(rb"\xff\x06\0\0sNaPpY", "a file compressed with Snappy", _DECOMPRESS),
-    _type(rb"SQLite format 3\0", "an SQLite database", _EXPORT),
-    _type(rb"PGDMP", "a PostgreSQL dump in the custom format", "; turn it into SQL with pg_restore --inserts --file"),
-    _type(rb"\xfebin", "a MySQL binary log", ", which is not supported"),
-    _type(rb"ORC(?=[^\n]{0,64}\0)", "an ORC file", "; save it as Parquet"),
-    _type(rb"ARROW1\0\0", "an Arrow file", "; save it as Parquet"),
-    _type(rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x0a\x0d\x0d\x0a", "a capture of network packets", _NO_CAPTURE),
-    _type(rb"\x7fELF|MZ.{58}.{2}\0\0.*?PE\0\0|\xcf\xfa\xed\xfe", "an executable program", _NO_CAPTURE),
-    _type(rb"\xca\xfe\xba\xbe", "a Java class", _NO_CAPTURE),
-    _type(rb"\xac\xed\0\x05", "serialized Java objects", _NO_CAPTURE),
+    (rb"%PDF-", "a PDF document", _NO_CAPTURE),
+    (rb"%!PS", "a PostScript document", _NO_CAPTURE),
+    (rb"\{\\rtf", "an RTF document", _NO_CAPTURE),
+    (rb"\xd0\xcf\x11\xe0", "an Office file of the old binary form, or one with a password", _SAVE_AS),
+    (rb"\x89PNG\r\n\x1a\n", "a PNG image", _NO_CAPTURE),
+    (rb"\xff\xd8\xff[\xc0-\xef]", "a JPEG image", _NO_CAPTURE),
+    (rb"GIF8[79]a", "a GIF image", _NO_CAPTURE),
+    (rb"II\*\0|MM\0\*", "a TIFF image", _NO_CAPTURE),
+    (rb"RIFF.{4}WEBP", "a WebP image", _NO_CAPTURE),
+    (rb".{257}ustar[\0 ]", "a tar archive", _UNPACK),
+    (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (rb"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    (rb"PK\x05\x06", "an empty ZIP archive", _NO_CAPTURE),
+    (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "a file compressed with bzip2", _DECOMPRESS),
+    (rb"\xfd7zXZ\0", "a file compressed with xz", _DECOMPRESS),
+    (rb"LZIP\x01", "a file compressed with lzip", _DECOMPRESS),
+    (rb"\x04\x22\x4d\x18", "a file compressed with LZ4", _DECOMPRESS),
+    (rb"\xff\x06\0\0sNaPpY", "a file compressed with Snappy", _DECOMPRESS),
+    (rb"SQLite format 3\0", "an SQLite database", _EXPORT),
+    (rb"PGDMP", "a PostgreSQL dump in the custom format", "; turn it into SQL with pg_restore --inserts --file"),
+    (rb"\xfebin", "a MySQL binary log", ", which is not supported"),
+    (rb"ORC(?=[^\n]{0,64}\0)", "an ORC file", "; save it as Parquet"),
+    (rb"ARROW1\0\0", "an Arrow file", "; save it as Parquet"),
+    (rb"\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x0a\x0d\x0d\x0a", "a capture of network packets", _NO_CAPTURE),
+    (rb"\x7fELF|MZ.{58}.{2}\0\0.*?PE\0\0|\xcf\xfa\xed\xfe", "an executable program", _NO_CAPTURE),
+    (rb"\xca\xfe\xba\xbe", "a Java class", _NO_CAPTURE),
+    (rb"\xac\xed\0\x05", "serialized Java objects", _NO_CAPTURE),
 )
-"""Types that no format reads."""
+"""Types that no format reads: the pattern of their first bytes, their name, and advice."""
 
 _IN_ZIP: Final = (
     ("word/", "a Word document", _NO_CAPTURE),
@@ -94,14 +82,16 @@ _IN_ZIP: Final = (
 _WORKBOOK: Final = "xl/"
 
 _TEXTS: Final = (
-    _type(rb"(?i)\s*(?:<!doctype html|<html\b)", "an HTML page", _NO_CAPTURE),
-    _type(
-        rb"\s*(?:(?:<\?xml.*?\?>|<!--.*?-->|<!DOCTYPE.*?>)\s*)*"
-        rb"<(?:nds|input|output|(?:add|modify|delete|rename) class-name)\b",
+    (rb"(?i)\s*(?:<!doctype html|<html\b)", "an HTML page", _NO_CAPTURE),
+    (
+        (
+            rb"\s*(?:(?:<\?xml.*?\?>|<!--.*?-->|<!DOCTYPE.*?>)\s*)*"
+            rb"<(?:nds|input|output|(?:add|modify|delete|rename) class-name)\b"
+        ),
         "an XDS document",
         ", which cdcwb writes but does not read; export the event log table that it was made from",
     ),
-    _type(
+    (
         rb"(?m).*?^(?:GGS tokens:|TokenID \w|TKN-\w+ +: |Data filters are |   Records/Trans |Total Data Bytes )",
         "output of Logdump without a record header",
         "; log the records themselves, with `ghdr on` and `detail data`",
@@ -136,7 +126,12 @@ def _by_signature(path: str | None, head: bytes) -> str | None:
     """The sentence for a type that no format reads. ``path``: of a file that is not compressed."""
     if head.startswith(b"PK\x03\x04"):
         return _zip(path)
-    return next((f"this is {one.name}{one.advice}" for one in _TYPES if one.pattern.match(head)), None)
+    return _matching_type(head, _TYPES)
+
+
+def _matching_type(head: bytes, types: Iterable[tuple[bytes, str, str]]) -> str | None:
+    """The sentence for the first of these types that bytes begin like."""
+    return next((f"this is {name}{advice}" for like, name, advice in types if re.match(like, head, re.DOTALL)), None)
 
 
 def _zip(path: str | None) -> str | None:
@@ -161,8 +156,7 @@ def known_text(path: str) -> str | None:
 
     Raises CaptureError for a file that cannot be read.
     """
-    head = _head(path)
-    return next((f"this is {one.name}{one.advice}" for one in _TEXTS if one.pattern.match(head)), None)
+    return _matching_type(_head(path), _TEXTS)
 
 
 def _head(path: str) -> bytes:
@@ -339,10 +333,7 @@ class Contents:
 
     def _arguments(self, format: str) -> list[str]:
         """The fewest folders, patterns and files that are exactly the files of one format, for a shell."""
-        there: dict[str, set[str]] = {}  # folder: names in it
-        for path in (one.file for one in self.files):
-            for place in [path, *_folders(path, self.base)]:
-                there.setdefault(folders_of(place)[0], set()).add(Path(place).name)
+        there = {place for one in self.files for place in (one.file, *_folders(one.file, self.base))}
         return _patterns(self.places(format), there)
 
     def places(self, format: str) -> list[str]:
@@ -508,35 +499,31 @@ def _are_not_recognised(paths: Sequence[str], base: str) -> str:
     return f"{joined([*shown, *more])} {verb} not recognised"
 
 
-def _patterns(places: Sequence[str], there: Mapping[str, set[str]]) -> list[str]:
-    """Paths for a shell. Three or more that differ only in digits, or (if many remain) have a common beginning or end,
-    are one pattern, if it matches nothing else in their folder (``there``: the names in each folder)."""
-    by_parent: dict[str, list[str]] = {}
-    for place in places:
-        by_parent.setdefault(folders_of(place)[0], []).append(Path(place).name)
-    out: list[str] = []
-    for parent, names in by_parent.items():
-        short = _shortened(names, there[parent], lambda name: _DIGITS.sub("*", name))
-        if len(short) > _MOST_ARGUMENTS // 2:
-            short = _shortened(short, there[parent], lambda name: f"*{Path(name).suffix}")
-        out += ["*".join(shlex.quote(part) if part else "" for part in f"{parent}/{name}".split("*")) for name in short]
-    return out
+def _patterns(places: Sequence[str], there: Collection[str]) -> list[str]:
+    """Paths for a shell. Three or more in a folder that differ only in digits, or (if many remain) have a common end,
+    are one pattern, if it matches nothing else that is ``there``."""
+    short = _shortened(places, there, series_of)
+    if len(short) > _MOST_ARGUMENTS // 2:
+        short = _shortened(short, there, lambda place: f"{folders_of(place)[0]}/*{Path(place).suffix}")
+    return ["*".join(shlex.quote(part) if part else "" for part in place.split("*")) for place in short]
 
 
-def _shortened(names: Sequence[str], there: Iterable[str], pattern_of: Callable[[str], str]) -> list[str]:
+def _shortened(places: Sequence[str], there: Collection[str], pattern_of: Callable[[str], str]) -> list[str]:
     alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(pattern_of(name), []).append(name)
+    for place in places:
+        alike.setdefault(pattern_of(place), []).append(place)
     out: list[str] = []
     for pattern, some in alike.items():
-        meant = {name for one in some for name in _fitting(one, there)}
-        out += [pattern] if len(some) > 2 and _fitting(pattern, there) == meant else some
+        meant = {path for one in some for path in _matching(one, there)} if len(some) > 2 else set()
+        out += [pattern] if meant and set(_matching(pattern, there)) == meant else some
     return out
 
 
-def _fitting(pattern: str, names: Iterable[str]) -> set[str]:
-    wanted = re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-    return {name for name in names if wanted.fullmatch(name)}
+def _matching(pattern: str, paths: Collection[str]) -> Iterable[str]:
+    if "*" not in pattern:
+        return [pattern]
+    wanted = re.compile("[^/]*".join(map(re.escape, pattern.split("*"))))
+    return filter(wanted.fullmatch, paths)
 
 
 def recognise(fmt: Format, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:

@@ -166,8 +166,6 @@ _SKIPPABLE: Final = b"\x2a\x4d\x18"  # after a first byte of 0x50 to 0x5F
 _STEP: Final = 1024  # bytes fed at a time: at most 1 MiB comes out of gzip, 32 MiB of zstd
 _READ: Final = 1 << 20
 
-_Decoder = Any  # zlib's and zstandard's decompression objects: decompress(bytes), eof, unused_data
-
 
 def compression_of(head: bytes) -> str | None:
     """``gzip``, ``zstd`` or None, by the first bytes of a file; four are enough."""
@@ -184,7 +182,7 @@ def unpack(
     """Unpacks a file and writes its content in pieces, at most ``limit`` bytes (None: all). Returns None, or a sentence
     about damage with its offset in the compressed file. Raises CaptureError for more than ``allowed`` bytes.
     """
-    new: Callable[[], _Decoder] = {
+    new: Callable[[], Any] = {  # objects with decompress(bytes), eof and unused_data
         "gzip": lambda: zlib.decompressobj(wbits=31),
         "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
     }[kind]
@@ -245,7 +243,7 @@ def too_large(what: str, limit: int) -> CaptureError:
     return CaptureError(f"{what} to more than {limit:,} bytes, the limit; {option}")
 
 
-def _before_damage(packed: IO[bytes], new: Callable[[], _Decoder], begin: int, offset: int, piece: bytes) -> bytes:
+def _before_damage(packed: IO[bytes], new: Callable[[], Any], begin: int, offset: int, piece: bytes) -> bytes:
     """The content of a piece before its damage: unpacks the member again up to the piece, then byte by byte."""
     decoder = new()
     packed.seek(begin)
@@ -355,9 +353,7 @@ def _source(
         given or found.shape != "hex" or found.data_share >= _MOSTLY or (not doubt and found.length >= _HEADER)
     ):
         return made(found, found.evidence)
-    binary = Source(content, size)
-    binary.data_share = float(bool(doubt))
-    return made(binary, doubt or "text without a capture in hex digits; its bytes are read as they are")
+    return made(Source(content, size), doubt or "text without a capture in hex digits; its bytes are read as they are")
 
 
 def _is_utf16(head: Bytes) -> bool:

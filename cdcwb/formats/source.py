@@ -25,7 +25,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
@@ -137,12 +137,7 @@ def _parents(folder: str) -> tuple[str, ...]:
 
 def common_folder(paths: Iterable[str]) -> str:
     """The innermost folder that all these files are in."""
-    first, *others = ([*reversed(folders_of(path))] for path in dict.fromkeys(paths))
-    shared = len(first)
-    for folders in others:
-        same = (one == other for one, other in zip(first, folders, strict=False))
-        shared = min(shared, sum(1 for _ in iter(partial(next, same, False), False)))
-    return first[shared - 1] if shared else ""
+    return max(set.intersection(*(set(folders_of(path)) for path in paths)), key=len, default="")
 
 
 def same_file(one: str, other: str) -> bool:
@@ -608,8 +603,6 @@ class Source:
     * ``length``: wire bytes
     * ``line_starts``: for texts the wire index of the first byte of every line with data; None for binary
     * ``read_starts``: for dumps the wire indices at which offsets restart, the first being 0; None if unknown
-    * ``data_share``: data digits per character except white space; 1.0 for binary files, 0.0 for a text without data
-      digits
     * ``problem``: the problem of the file itself (truncated, damaged, lines missing); None without one
     """
 
@@ -617,7 +610,6 @@ class Source:
     path = evidence = ""
     compression: str | None = None
     problem: str | None = None
-    data_share = 1.0
     line_starts: Ints | None = None
     read_starts: Ints | None = None
 
