@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.errors import CaptureError, OptionError
+from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, maps_of
 from cdcwb.formats.changes import joined
@@ -35,7 +35,6 @@ from cdcwb.formats.containers.rows import (
     Rows,
     RowSegments,
     TableName,
-    UnparsedSegment,
     gap_events,
     named,
     plain,
@@ -76,7 +75,6 @@ from cdcwb.formats.table_splits import (
     RowScan,
     Split,
     cut,
-    fail_fast,
     read_range,
     row_kinds,
     splits_of,
@@ -396,7 +394,8 @@ class TableRows(RowFormat):
         try:
             found = self.probe(options, path)
         except (CaptureError, OSError) as reason:
-            return Recognition(0.0, [str(reason)])
+            refusal = reason if isinstance(reason, OptionError) else None
+            return Recognition(0.0, [str(reason)], refusal=refusal)
         if found.kind == BROKEN:
             return Recognition(0.0, [f"no file has the header columns of {self.name}"])
         return self._recognition(path, found.columns, found.kind)
@@ -457,8 +456,10 @@ class TableRows(RowFormat):
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
         self.split(plan, ranges, scans)
         self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(ranges, scans, strict=True)])
-        if options.mode == "FAILFAST":
-            fail_fast(ranges, scans)
+        wrong = [(one.index, *scan.malformed) for one, scan in zip(ranges, scans, strict=True) if scan.malformed]
+        if wrong and options.mode == "FAILFAST":
+            index, offset, reason = min(wrong)
+            raise MalformedRecordError(reason, path=plan.files[index].path, offset=offset)
         return plan
 
     def split(self, plan: Plan, ranges: Sequence[FileRange], scans: Sequence[Any]) -> None:
@@ -543,7 +544,8 @@ class TableRows(RowFormat):
 
     def parts(self, plan: Any, split: int, wanted: Wanted) -> Iterator[tuple[int, RowSegments]]:
         """The parts of a split with the index of their file; of the files that may have rows of requested tables."""
-        for one in ranges_of(plan.splits[split]):
+        ranges = plan.splits[split]
+        for one in ranges if isinstance(ranges, Sequence) else [ranges]:
             if plan.files[one.file].is_wanted(wanted):
                 yield from ((one.file, part) for part in parts_of_range(plan, one))
 
@@ -716,21 +718,16 @@ class TableRows(RowFormat):
         part, segment = find_part(entry.probe, offset, entry.upper, counted=entry.is_numbered)
         gap = next((one for one in part.gaps if one.index == segment), None)
         if gap is not None:
-            return self._inspected(entry, part, gap)
-        indices, rows = next((indices, rows) for indices, rows in part.rows if segment in indices)
-        rows = rows.take(np.flatnonzero(indices == segment))
-        (row,) = self._of_rows(entry, 0, part, np.array([segment]), rows, EVERYTHING).to_pylist()
-        tree = self.tree(entry, rows, row)
+            (row,) = gap_events(part, [gap], EVERYTHING, **self._common(entry, 0, part, [gap.index])).to_pylist()
+            raw, code = gap.raw or b"", None if gap.code is None else str(gap.code)
+            tree, note = Field(str(gap.kind), 0, len(raw), raw, None, gap.reason, (), code), gap.reason
+        else:
+            indices, rows = next((indices, rows) for indices, rows in part.rows if segment in indices)
+            rows = rows.take(np.flatnonzero(indices == segment))
+            (row,) = self._of_rows(entry, 0, part, np.array([segment]), rows, EVERYTHING).to_pylist()
+            tree, note = self.tree(entry, rows, row), self.note(plan, entry)
         event = {name: value for name, value in row.items() if value is not None}
-        return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, self.note(plan, entry))
-
-    def _inspected(self, entry: TableFile, part: RowSegments, gap: UnparsedSegment) -> Inspection:
-        """A segment that is not a row, as a field tree of one leaf."""
-        raw, code = gap.raw or b"", None if gap.code is None else str(gap.code)
-        (row,) = gap_events(part, [gap], EVERYTHING, **self._common(entry, 0, part, [gap.index])).to_pylist()
-        event = {name: value for name, value in row.items() if value is not None}
-        field = Field(str(gap.kind), 0, len(raw), raw, None, gap.reason, (), code)
-        return Inspection(entry.path, row["offset"], row["length"], raw, field, event, gap.reason)
+        return Inspection(path, row["offset"], row["length"], tree.raw, tree, event, note)
 
     def siblings(self, path: str) -> Sequence[str]:
         """The files by which the versions of a file's table are numbered."""
@@ -818,11 +815,6 @@ def _garbled(rows: Rows, place: int, charset: str, row: int) -> str:
     digits = rows.text(place)[row].as_py()
     shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
     return f"column {visible(rows.names[place], 60)}: expected text in {charset}, found bytes {shown}"
-
-
-def ranges_of(split: Any) -> Sequence[Split]:
-    """The ranges of files of a split."""
-    return split if isinstance(split, Sequence) else [split]
 
 
 def parts_of_range(plan: Plan, split: Split) -> Iterator[RowSegments]:

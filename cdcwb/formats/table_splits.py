@@ -16,7 +16,6 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import joined
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
 from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, FileProbe, RowSegments
@@ -176,16 +175,6 @@ def read_range(one: FileRange, found: RowScan, upper: frozenset[int] = frozenset
         for part in csv_parts(source, file, begin, one.stop):
             found.end = int(part.offset[-1] + part.length[-1]) if len(part.offset) else found.end
             yield part
-
-
-def fail_fast(ranges: Sequence[FileRange], scans: Sequence[RowScan]) -> None:
-    """Raises MalformedRecordError for the first segment of the capture that is not a record, if there is one."""
-    found = [
-        (one.index, *each.malformed, one.file.path) for one, each in zip(ranges, scans, strict=True) if each.malformed
-    ]
-    if found:
-        _, offset, reason, path = min(found)
-        raise MalformedRecordError(reason, path=path, offset=offset)
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------

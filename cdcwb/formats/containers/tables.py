@@ -276,20 +276,17 @@ def find_part(
     elif file.kind == JSON:
         parts = _document(file, offset)
     else:
-        start = _start_before(file, offset) if file.kind == CSV and offset > 2 * _NEAR else 0
+        start = 0
+        if file.kind == CSV and offset > 2 * _NEAR:
+            with open_source(file.path, "binary", size=file.size) as source:
+                start = likely_start(source, offset - _NEAR, file.dialect or DEFAULT, file.width)
+            start = start if start <= offset else 0
         parts = read_parts(file, start, offset + 1 if in_bytes else FILE_END, upper)
     for part in parts:
         behind = part.offset + part.length
         if len(behind) and int(behind[-1]) > offset:
             return part, int(np.searchsorted(behind, offset, side="right"))
     raise CaptureError("the file became shorter while it was read", path=file.path, offset=offset)
-
-
-def _start_before(file: FileProbe, offset: int) -> int:
-    """The likely start of a record some way before an offset."""
-    with open_source(file.path, "binary", size=file.size) as source:
-        start = likely_start(source, offset - _NEAR, file.dialect or DEFAULT, file.width)
-    return start if start <= offset else 0
 
 
 def _document(file: FileProbe, offset: int) -> Iterator[RowSegments]:

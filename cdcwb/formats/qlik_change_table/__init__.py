@@ -19,27 +19,10 @@ from cdcwb.formats import options as opt
 from cdcwb.formats.containers.rows import BROKEN, Cell, FileProbe, TableName
 from cdcwb.formats.containers.table_probe import GIVEN, conclusions, detected_rows, files_named
 from cdcwb.formats.dissector import Field, Inspection, Recognition, Run, Wanted, detected_row, problem_row
-from cdcwb.formats.qlik_change_table import layout
+from cdcwb.formats.qlik_change_table import layout, masks
 from cdcwb.formats.qlik_change_table.decode import control_events, loaded_events, operations, row_events
-from cdcwb.formats.qlik_change_table.layout import (
-    CONTROL,
-    LOAD,
-    ROWS,
-    SUFFIX,
-    Place,
-    from_path,
-    known_columns,
-    side_file,
-)
-from cdcwb.formats.qlik_change_table.masks import (
-    SAMPLE,
-    Evidence,
-    MaskDecision,
-    MaskSettings,
-    decide,
-    evidence_of,
-    key_of,
-)
+from cdcwb.formats.qlik_change_table.layout import CONTROL, LOAD, ROWS, SUFFIX, Place, known_columns
+from cdcwb.formats.qlik_change_table.masks import Evidence, MaskDecision, MaskSettings
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import ChangeTableVersions, Ddl, ddl_in_order, ddl_of
@@ -129,7 +112,7 @@ class QlikChangeTable(TableRows):
     def side_files(self, paths: Sequence[str]) -> list[str]:
         """The ``.dfm`` files among the files and next to them."""
         among = [path for path in paths if self.side_file.search(path)]
-        beside = [found for path in paths if (found := side_file(path)) is not None]
+        beside = [found for path in paths if (found := layout.side_file(path)) is not None]
         return list(dict.fromkeys(among + beside))
 
     def files(self, plan: Any) -> list[dict[str, Any]]:
@@ -150,7 +133,7 @@ class QlikChangeTable(TableRows):
 
     def likely(self, paths: Sequence[str], options: Any) -> Sequence[str]:
         """Change tables before full loads."""
-        return sorted(paths, key=lambda path: not from_path(path, options.suffix).suffixed)
+        return sorted(paths, key=lambda path: not layout.from_path(path, options.suffix).suffixed)
 
     def recognise_rows(self, schema: pa.Schema) -> Recognition:
         """Looks for header columns and control tables among the columns of a table."""
@@ -166,7 +149,7 @@ class QlikChangeTable(TableRows):
         if found.side is not None and found.side.columns:
             beside = Path(found.side.path).name
             return Recognition(0.99, [f"{name} has a side file {beside} that describes its columns"], found.file.kind)
-        table = from_path(path, options.suffix).name.table
+        table = layout.from_path(path, options.suffix).name.table
         names = [] if found.file.kind == BROKEN else found.names
         return self._by_columns(name, found.file.kind, table, names, options.prefix)
 
@@ -252,14 +235,14 @@ class QlikChangeTable(TableRows):
         if entry.role != ROWS or entry.mask is None:
             return known, False
         count = len(rows)
-        some = rows if count <= SAMPLE else RowBatch(rows.rows.take(np.arange(SAMPLE)), entry, rows.wanted)
+        some = rows if count <= masks.SAMPLE else RowBatch(rows.rows.take(np.arange(masks.SAMPLE)), entry, rows.wanted)
         columns = known_columns(some.names, entry.options.get("prefix"))
         evidence: Evidence = known or Evidence()
         if "change_mask" in columns:
             spelling = entry.options.get("mask_text")
-            evidence += evidence_of(some, columns, operations(some, columns), spelling=spelling)
+            evidence += masks.evidence_of(some, columns, operations(some, columns), spelling=spelling)
         evidence.rows += count - len(some)
-        return evidence, evidence.rows < SAMPLE
+        return evidence, evidence.rows < masks.SAMPLE
 
     def settle(self, plan: Plan, examined: Sequence[tuple[TableFile, Any]]) -> None:
         """Adds mask settings, keys, the versions of DDL history, and problems of numbers of rows."""
@@ -318,11 +301,11 @@ class QlikChangeTable(TableRows):
             if version is None
             else f"table version {version.table_version} ({version.origin})"
         )
-        masks = MaskSettings.of(entry.options) if entry.mask is not None else None
+        settings = MaskSettings.of(entry.options) if entry.mask is not None else None
         return (
             note
-            if masks is None
-            else f"{note}; masks are {masks.order}-endian, data columns from bit {masks.offset} on"
+            if settings is None
+            else f"{note}; masks are {settings.order}-endian, data columns from bit {settings.offset} on"
         )
 
 
@@ -370,7 +353,7 @@ def _add_versions(plan: Plan, probes: Sequence[Probe]) -> None:
 def _place(found: Probe, options: ChangeTableOptions) -> Place:
     """The table of a file: that of the option, else of the side file, else of its path
     (docs/formats/qlik-change-table.md §1.1)."""
-    path = from_path(found.file.place, options.suffix)
+    path = layout.from_path(found.file.place, options.suffix)
     if options.table is not None:
         return Place(TableName.of(options.table), path.suffixed, GIVEN)
     target = None if found.side is None else found.side.table
@@ -407,18 +390,19 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
     for table, entries in tables.items():
         headers = [len(one.probe.columns) - len(one.columns) for one in entries if one.mask is not None]
         if headers:
-            decision = decide(evidence[table], max(headers), options.mask_order, options.mask_offset)
+            decision = masks.decide(evidence[table], max(headers), options.mask_order, options.mask_offset)
             decided[table] = max(headers), decision
     shown = [one.settings.order for _, one in decided.values() if one.is_shown]
     usual = max(sorted(set(shown)), key=shown.count) if shown and options.mask_order is None else None
     versions = ChangeTableVersions.of_plan(plan.versions)
     for table, entries in tables.items():
-        found, settings = evidence[table], None
+        found = evidence[table]
+        settings: MaskSettings | None = None
         if table in decided:
             header, decision = decided[table]
             if not decision.is_shown and usual not in (None, decision.settings.order):
                 why = f"its masks are ambiguous; those of {plural(shown.count(usual or ''), 'other table')} decide it"
-                decision = replace(decide(found, header, usual, options.mask_offset), order_evidence=why)
+                decision = replace(masks.decide(found, header, usual, options.mask_offset), order_evidence=why)
             settings = replace(decision.settings, spelling=options.mask_text or decision.settings.spelling)
             why = f"{found.only_base64} masks can only be base64, {found.only_hex} only hexadecimal"
             for name, value, reason in (
@@ -439,7 +423,7 @@ def _settle_tables(plan: Plan, evidence: Mapping[TableName, Evidence]) -> None:
         elif named is not None:
             key, why = named.primary_key, f"key positions of table version {named.table_version}"
         elif settings is not None and mine:
-            key, why = key_of(found, settings, [one.name for one in mine[-1].columns])
+            key, why = masks.key_of(found, settings, [one.name for one in mine[-1].columns])
             for entry in entries:
                 entry.key = key
         if key:

@@ -142,13 +142,8 @@ def from_path(path: str, suffix: str) -> Place:
 
 def _with_suffix(text: str, suffix: str) -> str | None:
     """The table in a name that ends in the suffix, or has it followed by a time."""
-    if not suffix:
-        return None
-    found = without_suffix(text, suffix)
-    if found is not None:
-        return found
-    match = re.match(rf"(.+?){re.escape(suffix)}[._-]", text, re.IGNORECASE | re.DOTALL)
-    return match[1] if match else None
+    match = re.match(rf"(.+?){re.escape(suffix)}[._-]", text, re.IGNORECASE | re.DOTALL) if suffix else None
+    return without_suffix(text, suffix) or (match and match[1])
 
 
 def side_file(path: str) -> str | None:
