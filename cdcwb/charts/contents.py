@@ -11,7 +11,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.traces import add_bars, add_bins, add_stacks, date_axis, heatmap, known_first, line_axis
+from cdcwb.charts.traces import add_bars, add_bins, date_axis, heatmap, known_first, line_axis, stacks, totals_of
 from cdcwb.model import OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural, size, zone_name
@@ -122,19 +122,8 @@ def operations(records: Iterable[Record]) -> go.Figure:
     operation and outcome.
     """
     rows = list(records)
-    totals: Counter[str | None] = Counter()
-    for row in rows:
-        totals[row["operation"]] += row["changes"]
-    names = sorted(totals, key=lambda name: (totals[name], name or ""))
-    figure = theme.figure(height=30 * max(1, len(names)) + 90, barmode="stack", bargap=0.35)
+    totals = totals_of(rows, "operation", "changes")
+    labels = {name: theme.label(name) for name in sorted(totals, key=lambda name: (totals[name], name or ""))}
     of_rows, hover = ("operation", "outcome", "changes"), "%{customdata[0]}, WORD: %{customdata[1]}"
-
-    def texts(name: str | None, number: int) -> list[str]:
-        return [theme.label(name), count(number)]
-
-    add_stacks(figure, rows, of_rows, theme.OUTCOMES, names, texts, hover, "in no transaction")
-    figure.update_layout(
-        xaxis=theme.counts(max(totals.values(), default=0), "changes"),
-        yaxis=line_axis([f"{theme.label(name)}  {count(totals[name])}" for name in names]),
-    )
-    return figure
+    look: dict[str, Any] = {"height": 30 * max(1, len(labels)) + 90, "bargap": 0.35, "missing": "in no transaction"}
+    return stacks(rows, of_rows, theme.OUTCOMES, labels, lambda number, _: count(number), hover, "change", **look)

@@ -6,7 +6,6 @@ readable without colour.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.theme import SAFE, Look
-from cdcwb.charts.traces import add_markers, add_stacks, known_first, line_axis, no_content
+from cdcwb.charts.traces import add_markers, known_first, line_axis, no_content, stacks, totals_of
 from cdcwb.words import count, plural
 
 Record = Mapping[str, Any]
@@ -43,7 +42,7 @@ SYMBOLS: Final[dict[str, str]] = {
 """The marker symbol of each decision."""
 
 _SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # large enough for a digit
-_WHITE: Final = ("overridden", "needs_snapshot")  # dark markers with white digits
+WHITE: Final = ("overridden", "needs_snapshot")  # dark markers with white digits
 _LANE: Final = 24
 _NAME: Final = 34  # characters of the label of a lane
 
@@ -56,25 +55,17 @@ def decisions(records: Iterable[Record], kind: str, names: Mapping[Any, str], un
     other values follow below under their own names, and null as ``none``.
     """
     rows = list(records)
-    totals: Counter[Any] = Counter()
-    for row in rows:
-        totals[row[kind]] += row["rows"]
+    totals = totals_of(rows, kind, "rows")
     order = [name for name in names if name in totals]
     order += sorted((name for name in totals if name not in names), key=lambda name: (name is None, str(name)))
-    order.reverse()
-    words = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in order}
-    figure = theme.figure(height=30 * max(1, len(order)) + 110, barmode="stack", bargap=0.3, showlegend=True)
+    labels = {name: names.get(name) or ("none" if name is None else theme.label(name)) for name in reversed(order)}
 
-    def texts(name: Any, number: int) -> list[str]:
-        return [words[name], f"{count(number)} of {plural(totals[name], unit)}"]
+    def words(number: int, total: int) -> str:
+        return f"{count(number)} of {plural(total, unit)}"
 
     hover = "%{customdata[0]}<br>WORD: %{customdata[1]}"
-    add_stacks(figure, rows, (kind, "decision", "rows"), LOOKS, order, texts, hover)
-    figure.update_layout(
-        xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
-        yaxis=line_axis([f"{words[name]}  {count(totals[name])}" for name in order]),
-    )
-    return figure
+    look: dict[str, Any] = {"height": 30 * max(1, len(order)) + 110, "bargap": 0.3, "showlegend": True}
+    return stacks(rows, (kind, "decision", "rows"), LOOKS, labels, words, hover, unit, **look)
 
 
 def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
@@ -87,7 +78,17 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     of rows ``drawn`` and of ``objects``.
     """
     rows = list(records)
-    figure, lanes = _lanes(rows)
+    sizes = {_object(row): row["of"] for row in rows}
+    lanes = {name: at for at, name in enumerate(sizes)}
+    figure = theme.figure(height=_LANE * max(2, len(lanes)) + 120)
+    reach = [max(len(lanes), 1) - 0.3, -0.7]
+    figure.update_layout(
+        yaxis=line_axis([f"{_name(*name)}  {count(of)}" for name, of in sizes.items()], range=reach, showgrid=True),
+        legend={"itemsizing": "trace"},
+        meta={"drawn": len(rows), "objects": len(lanes)},
+    )
+    if not rows:
+        no_content(figure, "no rows")
     longest = max((row["place"] for row in rows), default=1)
     for decision in known_first(LOOKS, (row["decision"] for row in rows)):
         look, some = theme.look(LOOKS, decision), [row for row in rows if row["decision"] == decision]
@@ -104,7 +105,7 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
             _HOVER.replace("WORD", look.title),
             mode="markers+text",
             text=["?" if row["event_type"] is None else str(row["event_type"]) for row in some],
-            textfont={"color": _ink(decision), "size": 11},
+            textfont={"color": "white" if decision in WHITE else theme.ON_MARK, "size": 11},
         )
     last = {_object(row): row for row in rows}.values()
     more = [row for row in last if row["of"] > row["place"]]
@@ -151,35 +152,10 @@ def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
     ]
 
 
-def _lanes(rows: list[Record]) -> tuple[go.Figure, dict[Any, int]]:
-    """An empty figure with a lane for each object, the first on top."""
-    names = list(dict.fromkeys(_object(row) for row in rows))
-    lanes = {name: at for at, name in enumerate(names)}
-    sizes = {_object(row): row["of"] for row in rows}
-    figure = theme.figure(height=_LANE * max(2, len(names)) + 120)
-    figure.update_layout(
-        yaxis=line_axis(
-            [f"{_name(name)}  {count(sizes[name])}" for name in names],
-            range=[max(len(names), 1) - 0.3, -0.7],
-            showgrid=True,
-        ),
-        legend={"itemsizing": "trace"},
-        meta={"drawn": len(rows), "objects": len(names)},
-    )
-    if not rows:
-        no_content(figure, "no rows")
-    return figure, lanes
-
-
-def _name(name: tuple[str | None, str | None]) -> str:
-    table, key = name
+def _name(table: str | None, key: str | None) -> str:
     room = max(12, _NAME - min(len(table or ""), 16))
     return f"{theme.label(table, 16)} <b>{theme.label(key, room)}</b>"
 
 
 def _object(row: Record) -> tuple[str | None, str | None]:
     return row["table_name"], row["table_key"]
-
-
-def _ink(decision: str | None) -> str:
-    return "white" if decision in _WHITE else theme.ON_MARK

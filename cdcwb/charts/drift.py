@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.spans import Bar, PositionScale, days, extent, fit, least_share, time_axis
-from cdcwb.charts.traces import no_content, on_axis, position_axis
+from cdcwb.charts.traces import lanes_axis, no_content, on_axis, position_axis
 from cdcwb.times import micros, time_of
 from cdcwb.words import moment, plural, zone_name
 
@@ -53,7 +53,8 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
         for row in placed
     ]
-    wholes = ((times, max(1_000_000, extent(times, time_axis(times)))), (places, max(1, extent(places))))
+    axis = time_axis(times)
+    wholes = ((times, max(1_000_000, extent(times, axis))), (places, max(1, extent(places))))
     panels = [(bars, _lay_out(bars, tables, length)) for bars, length in wholes if bars]
     heights = [_LANE * max(2, sum(lanes for _, _, lanes in rows_of)) for _, rows_of in panels]
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 52, barmode="overlay", bargap=0.25)
@@ -61,8 +62,20 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     tops = theme.domains(heights, _ROOM)
     for at, ((bars, rows_of), domain) in enumerate(zip(panels, tops, strict=True)):
         name = "2" if at else ""
-        (_draw_times if bars is times else _draw_places)(figure, bars, name, scale)
-        figure.update_layout({f"yaxis{name}": _table_axis(rows_of, domain, f"x{name}")})
+        if bars is times and axis is not None:
+            _draw(figure, bars, name, lambda at: on_axis(time_of(at)), 1000)
+            title = f"time, {days(axis.first, axis.last)} ({zone_name()})"
+            xaxis: dict[str, Any] = {"type": "date", "title": {"text": title}, "anchor": f"y{name}"}
+        else:
+            _draw(figure, bars, name, float, 1)
+            title = f"log position ({scale.unit}) of versions whose rows have no time"
+            xaxis = position_axis(scale, title, f"y{name}")
+        lanes = sum(lanes for _, _, lanes in rows_of)
+        middles = {top + (lanes - 1) / 2: theme.label(table, 36) for table, top, lanes in rows_of}
+        ticks = {"tickvals": list(middles), "ticktext": list(middles.values())}
+        yaxis = lanes_axis(domain, f"x{name}", [max(lanes, 2) - 0.5, -0.8], **ticks)
+        figure.update_layout({f"xaxis{name}": xaxis, f"yaxis{name}": yaxis})
+    theme.limit_time(figure, axis if axis and axis.outside else None, "begin or end of a version")
     figure.layout.meta = {
         **(figure.layout.meta or {}),
         "tables": len(tables),
@@ -104,22 +117,6 @@ def _lay_out(bars: list[Bar], tables: Sequence[str], length: int) -> list[tuple[
             rows_of.append((table, top, lanes))
             top += lanes
     return rows_of
-
-
-def _draw_times(figure: go.Figure, bars: list[Bar], name: str, _: PositionScale) -> None:
-    _draw(figure, bars, name, lambda at: on_axis(time_of(at)), 1000)
-    axis = time_axis(bars)
-    assert axis is not None, "there are bars"
-    title = f"time, {days(axis.first, axis.last)} ({zone_name()})"
-    look = {"type": "date", "title": {"text": title}, "anchor": f"y{name}"}
-    figure.update_layout({f"xaxis{name}": look})
-    theme.limit_time(figure, axis if axis.outside else None, "begin or end of a version")
-
-
-def _draw_places(figure: go.Figure, bars: list[Bar], name: str, scale: PositionScale) -> None:
-    _draw(figure, bars, name, float, 1)
-    title = f"log position ({scale.unit}) of versions whose rows have no time"
-    figure.update_layout({f"xaxis{name}": position_axis(scale, title, f"y{name}")})
 
 
 def _draw(figure: go.Figure, bars: list[Bar], name: str, position: Callable[[int], Any], unit: int) -> None:
@@ -192,17 +189,3 @@ def _hover(record: Mapping[str, Any]) -> list[str]:
         f"log position {theme.label(record['first_position'], 64)}",
         f"known from: {theme.label(record['origin'])}",
     ]
-
-
-def _table_axis(rows_of: Sequence[tuple[str, int, int]], domain: list[float], anchor: str) -> dict[str, Any]:
-    lanes = sum(lanes for _, _, lanes in rows_of)
-    return {
-        "domain": domain,
-        "range": [max(lanes, 2) - 0.5, -0.8],
-        "fixedrange": True,
-        "tickvals": [top + (lanes - 1) / 2 for _, top, lanes in rows_of],
-        "ticktext": [theme.label(table, 36) for table, _, _ in rows_of],
-        "ticks": "",
-        "showgrid": False,
-        "anchor": anchor,
-    }

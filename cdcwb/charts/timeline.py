@@ -34,7 +34,7 @@ from cdcwb.charts.spans import (
     whole_seconds,
 )
 from cdcwb.charts.theme import label
-from cdcwb.charts.traces import date_axis, known_first, line_axis, no_content, on_axis, position_axis
+from cdcwb.charts.traces import date_axis, known_first, lanes_axis, line_axis, no_content, on_axis, position_axis
 from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
@@ -265,16 +265,8 @@ def _range(spans: list[Bar], least: int) -> list[float]:
 
 
 def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
-    return {
-        "domain": domain,
-        "range": [max(lanes, _FEW) - 0.4, -0.6],
-        "fixedrange": True,  # zooming changes the other axis only, in all lanes
-        "showticklabels": False,
-        "ticks": "",
-        "showgrid": False,
-        "title": {"text": "transactions", "standoff": 4},
-        "anchor": anchor,
-    }
+    title = {"text": "transactions", "standoff": 4}
+    return lanes_axis(domain, anchor, [max(lanes, _FEW) - 0.4, -0.6], showticklabels=False, title=title)
 
 
 # --- hover ------------------------------------------------------------------------------------------------------------

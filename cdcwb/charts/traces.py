@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -65,24 +66,41 @@ def add_bars(
     )
 
 
-def add_stacks(
-    figure: go.Figure,
+def totals_of(rows: Iterable[Mapping[str, Any]], line: str, number: str) -> Counter[Any]:
+    """The sums of a column by the values of another."""
+    totals: Counter[Any] = Counter()
+    for row in rows:
+        totals[row[line]] += row[number]
+    return totals
+
+
+def stacks(
     rows: Sequence[Mapping[str, Any]],
-    names: tuple[str, str, str],
+    columns: tuple[str, str, str],
     looks: dict[str, Look],
-    lines: Sequence[Any],
-    texts: Callable[[Any, int], Sequence[str]],
+    labels: Mapping[Any, str],
+    words: Callable[[int, int], str],
     hover: str,
+    unit: str,
     missing: str = "not given",
-) -> None:
-    """A stack of bars on each of some lines. ``names``: of the columns with the line, the part of the stack and the
-    number. ``hover`` is plotly's template over the ``texts`` of a line and a number; WORD is the part."""
-    line, part, number = names
+    **layout: Any,
+) -> go.Figure:
+    """A stack of bars on each of some lines, from the bottom, each with its total. ``columns``: those with the line,
+    the part of the stack and the number, which counts a ``unit``; ``labels``: the lines. ``hover`` is plotly's template
+    over the label and the ``words`` of number and total; WORD is the part."""
+    line, part, number = columns
+    totals, lines = totals_of(rows, line, number), list(labels)
+    figure = theme.figure(barmode="stack", **layout)
     for name in known_first(looks, (row[part] for row in rows)):
         some = {row[line]: row[number] for row in rows if row[part] == name}
         look, at = theme.look(looks, name, missing), [lines.index(one) for one in some]
-        title, words = f"{look.title} ({count(sum(some.values()))})", [texts(*pair) for pair in some.items()]
-        add_bars(figure, look, title, at, some.values(), words, hover.replace("WORD", look.title))
+        texts = [[labels[one], words(n, totals[one])] for one, n in some.items()]
+        title = f"{look.title} ({count(sum(some.values()))})"
+        add_bars(figure, look, title, at, some.values(), texts, hover.replace("WORD", look.title))
+    return figure.update_layout(
+        xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
+        yaxis=line_axis([f"{label}  {count(totals[one])}" for one, label in labels.items()]),
+    )
 
 
 def add_bins(
@@ -148,6 +166,12 @@ def heatmap(
     drawn = go.Heatmap(x=x, y=labels, z=theme.column(z), text=theme.column(words), **cells | trace)
     across = {"showgrid": False, **xaxis} if xaxis and "type" in xaxis else {**_COLUMNS, **(xaxis or {})}
     return theme.figure(height, [drawn], xaxis=across, yaxis={**_COLUMNS, **(yaxis or {})})
+
+
+def lanes_axis(domain: list[float], anchor: str, reach: list[float], **more: Any) -> dict[str, Any]:
+    """An axis of lanes: zooming changes the other axis only, in all lanes."""
+    look = {"domain": domain, "range": reach, "anchor": anchor, "fixedrange": True, "ticks": "", "showgrid": False}
+    return look | more
 
 
 def no_content(figure: go.Figure, text: str) -> None:
