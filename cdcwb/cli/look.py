@@ -18,10 +18,8 @@ from cdcwb.words import plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cdcwb.doctor import Check
     from cdcwb.formats import Contents, Identification
     from cdcwb.formats.detect import FileFormat
-    from cdcwb.formats.dissector import Inspection
 
 
 _MOST_ROWS = 40  # of a table of files
@@ -58,7 +56,8 @@ def identify(source: CaptureArguments, as_json: bool) -> None:
     identification = saved if contents is None else identified(contents, source.format, **source.options)
     assert identification is not None
     if as_json:
-        print_json(asdict(identification) | ({} if contents is None else {"contents": _contents_json(contents)}))
+        files = {} if contents is None else {"contents": list(map(asdict, contents.files))}
+        print_json(asdict(identification) | files)
         return
     print_lines(
         [
@@ -77,10 +76,6 @@ def identify(source: CaptureArguments, as_json: bool) -> None:
         _print_contents(contents)
 
 
-def _contents_json(contents: Contents) -> list[dict[str, Any]]:
-    return [asdict(file) for file in contents.files]
-
-
 def _print_mixed(contents: Contents, as_json: bool) -> None:
     """Prints the format of each file, and the commands that open those of each format."""
     groups = [
@@ -90,7 +85,7 @@ def _print_mixed(contents: Contents, as_json: bool) -> None:
     files = [file.file for file in contents.files]
     if as_json:
         facts = {"format": None, "files": len(files), "bytes": _bytes(files), "groups": groups}
-        print_json(facts | {"contents": _contents_json(contents)})
+        print_json(facts | {"contents": list(map(asdict, contents.files))})
         return
     lines = [f"format  {len(groups)} formats", f"files   {len(files):,}", f"bytes   {_bytes(files):,}", ""]
     print_lines(lines)
@@ -108,10 +103,11 @@ def _print_contents(contents: Contents) -> None:
         if row[2].format not in named:
             named.add(row[2].format)
             shown.append(row)
-    print_rows(
-        ("file", "files", "format", "confidence"),
-        [(safe(name), f"{count:,}", _format_of(entry), _confidence(entry)) for name, count, entry in shown],
-    )
+    lines = []
+    for name, count, entry in shown:
+        confidence = f"{entry.confidence:.2f}" if entry.recognised and not entry.side else ""
+        lines.append((safe(name), f"{count:,}", _format_of(entry), confidence))
+    print_rows(("file", "files", "format", "confidence"), lines)
     left = sum(count for _, count, _ in rows) - sum(count for _, count, _ in shown)
     if left:
         print_lines([f"… and {plural(left, 'more file')}; --json lists all"])
@@ -125,10 +121,6 @@ def _format_of(file: FileFormat) -> str:
     if file.side:
         return f"side file of {file.format}"
     return name_of(file.format) if file.recognised else f"not recognised, read as {file.format}"
-
-
-def _confidence(file: FileFormat) -> str:
-    return f"{file.confidence:.2f}" if file.recognised and not file.side else ""
 
 
 def _bytes(files: Sequence[str]) -> int:
@@ -163,15 +155,11 @@ def inspect(file: str, offset: int, format_name: str, options: dict[str, Any], e
     """Dissect the record at an offset of a file: its fields and their bytes."""
     from cdcwb.formats import inspect as inspected
 
-    inspection = inspected(file, offset, format_name, **options)
+    shown = inspected(file, offset, format_name, **options)
     if as_json:
         names = ("file", "offset", "length", "record", "note", "event")
-        print_json({**{name: getattr(inspection, name) for name in names}, "field": field_json(inspection.field)})
+        print_json({**{name: getattr(shown, name) for name in names}, "field": field_json(shown.field)})
         return
-    _print_inspection(inspection, everything)
-
-
-def _print_inspection(shown: Inspection, everything: bool) -> None:
     event = shown.event
     facts = [str(event[name]) for name in ("record_type", "kind", "operation") if event.get(name)]
     facts += [f"position {event['position']}"] if event.get("position") else []
@@ -186,7 +174,7 @@ def _print_inspection(shown: Inspection, everything: bool) -> None:
         )
     about += [f"problem {problem['code']}: {problem['detail']}" for problem in event.get("problems") or ()]
     print_lines([*map(safe, about), ""])
-    lines = tree_lines(shown.field, start=shown.offset if same else 0, everything=everything)
+    lines = list(tree_lines(shown.field, shown.offset if same else 0, everything))
     print_rows(
         ("offset", "bytes", "field"),
         [("" if line.offset is None else str(line.offset), line.hex, line.field) for line in lines],
@@ -205,20 +193,13 @@ def doctor(as_json: bool) -> int:
     if as_json:
         print_json({"ok": not missing, "checks": [asdict(check) for check in checks]})
         return UNUSABLE if missing else FINE
-    print_rows(
-        ("state", "what", "found", "needed"),
-        [(_state(check), check.name, safe(check.found), safe(check.needed)) for check in checks],
-        [number for number, check in enumerate(checks) if check in missing],
-    )
-    hints = [f"{check.name}: {check.hint}" for check in checks if check.hint]
-    print_lines(["", *(safe(hint) for hint in hints)] if hints else ["", "Nothing is missing."])
+    states = ["ok" if check.ok else "optional" if check.optional else "missing" for check in checks]
+    rows = [(state, one.name, safe(one.found), safe(one.needed)) for state, one in zip(states, checks, strict=True)]
+    red = [number for number, state in enumerate(states) if state == "missing"]
+    print_rows(("state", "what", "found", "needed"), rows, red)
+    hints = [safe(f"{check.name}: {check.hint}") for check in checks if check.hint]
+    print_lines(["", *(hints or ["Nothing is missing."])])
     return UNUSABLE if missing else FINE
-
-
-def _state(check: Check) -> str:
-    if check.ok:
-        return "ok"
-    return "optional" if check.optional else "missing"
 
 
 # --- tree -------------------------------------------------------------------------------------------------------------
@@ -237,32 +218,25 @@ class TreeLine(NamedTuple):
     problem: bool
 
 
-def tree_lines(root: Field, *, start: int = 0, everything: bool = False) -> list[TreeLine]:
+def tree_lines(field: Field, start: int = 0, everything: bool = False, depth: int = 0) -> Iterator[TreeLine]:
     """The lines of a field tree, in byte order; ``start`` is added to every offset.
 
     A group shows its name, and its children show the bytes. With ``everything`` every byte of the record is shown once;
     without it, a long field shows its first 64 bytes and a long value its first 200 characters, both with the length
     of the rest, and quiet fields are left out.
     """
-    return list(_lines(root, 0, start, everything))
-
-
-def _lines(field: Field, depth: int, start: int, everything: bool) -> Iterator[TreeLine]:
     if field.quiet and field.problem is None and not everything:
         return
-    pieces = (
-        [] if field.children else [field.raw[at : at + BYTES_A_LINE] for at in range(0, field.length, BYTES_A_LINE)]
-    )
-    shown = pieces if everything else pieces[:_MOST_LINES]
-    rows = [piece.hex(" ") for piece in shown]
-    if len(shown) < len(pieces):
-        rows.append(f"… {field.length - len(shown) * BYTES_A_LINE:,} more bytes")
+    length = 0 if field.children else field.length
+    rows = [field.raw[at : at + BYTES_A_LINE].hex(" ") for at in range(0, length, BYTES_A_LINE)]
+    if len(rows) > _MOST_LINES and not everything:
+        rows[_MOST_LINES:] = [f"… {length - _MOST_LINES * BYTES_A_LINE:,} more bytes"]
     text = "  " * depth + _text(field, everything)
     yield TreeLine(start + field.offset, rows[0] if rows else "", text, field.problem is not None)
     for row in rows[1:]:
         yield TreeLine(None, row, "", False)
     for child in field.children:
-        yield from _lines(child, depth + 1, start, everything)
+        yield from tree_lines(child, start, everything, depth + 1)
 
 
 def _text(field: Field, everything: bool) -> str:

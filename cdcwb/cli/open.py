@@ -77,7 +77,8 @@ def _run_lab(arguments: list[str], begin: str) -> None:
 
     extensions = resources.files("cdcwb.views").joinpath("extension")
 
-    os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{_share()}m")
+    # an eighth of the memory, 1 to 4 GiB, so that several notebooks can be open; Spark spills to disk beyond it
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", f"{min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)}m")
     try:
         server = LabApp.initialize_server(argv=[f"--LabApp.extra_labextensions_path={extensions}", *arguments])
         server.web_app.settings.setdefault("page_config_data", {})["cdcwbRun"] = begin
@@ -90,9 +91,3 @@ def _run_lab(arguments: list[str], begin: str) -> None:
         if ended.code:
             reason = "its messages above give the reason"
             raise CaptureError(f"JupyterLab ended with exit code {ended.code}: {reason}") from None
-
-
-def _share() -> int:
-    """MiB of heap for the JVM of each notebook: an eighth of the memory, from 1 GiB to 4 GiB, so that several notebooks
-    can be open. Spark spills to disk beyond it."""
-    return min(max(machine.memory_bytes() // 8 >> 20, 1024), 4096)

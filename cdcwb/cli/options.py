@@ -161,9 +161,8 @@ def format_and_options(command: Command) -> Command:
     )(command)
 
 
-def as_json(command: Command) -> Command:
-    """``--json``: an answer for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+"""``--json``: an answer for programs."""
 
 
 def to_folder(text: str) -> Callable[[Command], Command]:
@@ -184,13 +183,10 @@ infer_keys_option: Final = click.option(
 """``--infer-keys``: allows inferred keys."""
 
 
-def strict(command: Command) -> Command:
-    """``--strict``: exit code 1 when the capture has problems."""
-    return click.option(
-        "--strict",
-        is_flag=True,
-        help="End with exit code 1 if the capture has a problem of severity warning or error.",
-    )(command)
+strict: Final = click.option(
+    "--strict", is_flag=True, help="End with exit code 1 if the capture has a problem of severity warning or error."
+)
+"""``--strict``: exit code 1 when the capture has problems."""
 
 
 def narrowing(*names: str) -> Callable[[Command], Command]:

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.options import (
-    CaptureArguments,
-    KeyValue,
-    Target,
-    Time,
-    infer_keys_option,
-    overwriting,
-    source,
-)
+from cdcwb.cli.options import CaptureArguments, KeyValue, Target, Time, infer_keys_option, overwriting, source
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -112,7 +104,10 @@ def xds(
         step("writing documents")
         write_published(published, Path(target), None if decisions is None else Path(decisions), inputs, overwrite)
         step("counting")
-        lines = _lines(target, published)
+        summary = published.summary
+        lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
+        lines += [f"decisions: {tally(summary.decisions)}"] if summary.decisions else []
+        lines += [*map(str, published.inferred), *_left_out(published)]
         if snapshot_paths:
             lines.append(f"snapshot: {plural(len(snapshot_paths), 'table')} of {Path(snapshot_paths[0][1]).parent}")
     print_lines([safe(line) for line in lines])
@@ -122,39 +117,29 @@ _LOG: Final = "idm-event-log"
 
 
 def _parted(source: CaptureArguments) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The format, its reader options, and the publisher settings; some names are both.
+    """The format, its reader options (a saved capture takes none), and the publisher settings; some names are both.
 
     Raises OptionError for a name that is neither, naming the nearest.
     """
-    from cdcwb.xds import SETTINGS
-
-    settings = {name: value for name, value in source.options.items() if name in SETTINGS}
-    alone = {name: value for name, value in source.options.items() if name not in SETTINGS}
-    form, reader = _form(source._replace(options=alone))
-    if reader is None:
-        return form, alone, settings
-    known = sorted({*reader, *SETTINGS})
-    for name in alone:
-        if name not in reader:
-            raise OptionError(
-                f"unknown option '{name}' for the reader and for publishing.{nearest(name, known)} "
-                f"There are: {', '.join(known)}."
-            )
-    return form, {name: value for name, value in source.options.items() if name in reader}, settings
-
-
-def _form(source: CaptureArguments) -> tuple[str, Mapping[str, str] | None]:
-    """The name of the capture's format and its reader options; None: a saved capture, which takes none."""
     from cdcwb.formats import choose
     from cdcwb.formats.containers.registry import without_login
     from cdcwb.formats.files import list_files
     from cdcwb.opening import saved_format
+    from cdcwb.xds import SETTINGS
 
-    saved = saved_format(source.path)
-    if saved is not None:
-        return saved, None
-    form, _ = choose(list_files(source.path), source.format, without_login(source.options))
-    return form.name, form.options
+    settings = {name: value for name, value in source.options.items() if name in SETTINGS}
+    alone = {name: value for name, value in source.options.items() if name not in SETTINGS}
+    if (saved := saved_format(source.path)) is not None:
+        return saved, alone, settings
+    form, _ = choose(list_files(source.path), source.format, without_login(alone))
+    known = sorted({*form.options, *SETTINGS})
+    for name in alone:
+        if name not in form.options:
+            raise OptionError(
+                f"unknown option '{name}' for the reader and for publishing.{nearest(name, known)} "
+                f"There are: {', '.join(known)}."
+            )
+    return form.name, {name: value for name, value in source.options.items() if name in form.options}, settings
 
 
 def _settings(form: str, own: Mapping[str, Any], options: Mapping[str, Any]) -> Settings:
@@ -220,15 +205,6 @@ def _check_keys(published: Published, infer_keys: bool) -> None:
         f"{'; ' if infer_keys else ', '}{infer}",
         advice=tuple(f"  {line}" for line in _left_out(published)),
     )
-
-
-def _lines(target: str, published: Published) -> list[str]:
-    """The lines about written documents, decisions, and changes that were left out."""
-    summary = published.summary
-    lines = [f"{target}: {plural(summary.documents, 'document')} with {plural(summary.events, 'event')}"]
-    if summary.decisions:
-        lines.append(f"decisions: {tally(summary.decisions)}")
-    return [*lines, *map(str, published.inferred), *_left_out(published)]
 
 
 def _left_out(published: Published) -> list[str]:

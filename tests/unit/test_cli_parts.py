@@ -90,7 +90,7 @@ TREE = Field(
 
 
 def test_a_long_field_says_how_much_of_it_is_left_out() -> None:
-    lines = tree_lines(TREE, start=1000)
+    lines = list(tree_lines(TREE, start=1000))
     assert lines[0] == (1000, "", "record", False)
     assert lines[1] == (1000, "00 01 02 03", "  size = 66050  (in bytes)", False)
     assert lines[2][:2] == (1004, "04 05 06 07 08 09 0a 0b")
@@ -102,7 +102,7 @@ def test_a_long_field_says_how_much_of_it_is_left_out() -> None:
 
 
 def test_everything_shows_every_byte() -> None:
-    lines = tree_lines(TREE, everything=True)
+    lines = list(tree_lines(TREE, everything=True))
     assert bytes.fromhex("".join(line.hex for line in lines)) == RAW
     assert "x" * 300 in lines[2].field
 
