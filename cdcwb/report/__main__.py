@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
@@ -21,14 +21,14 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.local_tables import is_small
 from cdcwb.report.html import IndexEntry, title_of, write_index
 from cdcwb.report.runner import ReportRequest, make_report, notebook_path, version
-from cdcwb.report.suite import LESSON, Suite, members, run_suite, siblings_of
+from cdcwb.report.suite import LESSON, members, run_suite, siblings_of
 from cdcwb.words import plural
-
-if TYPE_CHECKING:
-    from cdcwb.report.kernel import Kernel
 
 Found: TypeAlias = tuple[str, Path]
 """A capture: its name and its path."""
+Made: TypeAlias = tuple[list[IndexEntry], dict[str, str]]
+"""The entries of finished reports for the index, and sentences about failed ones by name."""
+Say: TypeAlias = Callable[[str], None]
 
 _ROOM: Final = 3 << 30
 """Bytes of memory for one kernel with its Spark."""
@@ -63,17 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     has_lesson = LESSON in asked.values() if parsed.names else (parsed.data / _OWN).is_file()
     of_each = len(names) if parsed.names else len(chosen)
     _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
-    made = _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names)
     entries: list[IndexEntry] = []
     failed: dict[str, str] = {}
-    for label, suite in made.items():
-        if isinstance(suite, IndexEntry):
-            entries.append(suite)
-        elif isinstance(suite, Suite):
-            entries += [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
-            failed |= {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
-        else:
-            failed[label] = suite
+    for made, not_made in _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names):
+        entries += made
+        failed |= not_made
     for entry in entries:
         _say(f"{parsed.to / entry.file}: {entry.headline}")
     index = write_index(parsed.to, entries, datetime.now(UTC), version(), failed=failed)
@@ -81,70 +75,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 2 if failed else 0
 
 
-def _reports(
-    captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]
-) -> dict[str, Suite | IndexEntry | str]:
-    """The result of the lesson over the folder ``lesson`` (None: no lesson), which comes first, and of the suite of
-    every capture, by the name of the capture; a sentence if it failed.
+def _reports(captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]) -> list[Made]:
+    """The result of the lesson over the folder ``lesson`` (None: no lesson), and of the suite of every capture.
 
-    The notebooks of a small capture use one core, so several kernels run in parallel.
+    The notebooks of a small capture use one core, so several suites run in parallel, each with its own Spark: as many
+    as this machine has memory and cores for.
     """
+    jobs: dict[str, Callable[[Say], Made]] = {} if lesson is None else {LESSON: partial(_lesson, lesson, to)}
+    jobs |= {label: partial(_suite, path, to, label, names) for label, path in captures}
+
+    def make(label: str) -> Made:
+        try:
+            return jobs[label](lambda text: _say(f"{label}: {text}"))
+        except CaptureError as error:
+            _say(f"{label}: not made: {error}")
+            return [], {label: str(error)}
+
+    at_once = min(len(jobs), machine.cores(), machine.memory_bytes() // _ROOM, _MOST)
+    with ThreadPoolExecutor(max(1, at_once) if all(is_small([path]) for _, path in captures) else 1) as threads:
+        return list(threads.map(make, jobs))
+
+
+def _suite(path: Path, to: Path, label: str, names: Sequence[str], say: Say) -> Made:
+    given = {"on_spark": True} if label == _ON_SPARK and machine.find_java()[0] is not None else None
+    suite = run_suite(path, to / label, parameters=given, say=say, names=names, shared=to.absolute())
+    entries = [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
+    return entries, {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
+
+
+def _lesson(data: Path, to: Path, say: Say) -> Made:
+    """The report ``start_here`` over the folder ``data``."""
     from cdcwb.report.kernel import Kernel
 
-    small = all(is_small([path]) for _, path in captures)
-    made: dict[str, Suite | IndexEntry | str] = {} if lesson is None else {LESSON: ""}
-    made |= {label: "" for label, _ in captures}
-    waiting: list[tuple[str, Callable[[Kernel, Callable[[str], None]], Suite | IndexEntry]]] = []
-    for label, path in reversed(captures):
-        waiting.append((label, partial(_suite, path, to, label, names)))
-    if lesson is not None:  # first, because it is short
-        waiting.insert(0, (LESSON, partial(_lesson, lesson, to)))
-
-    def work() -> None:
-        with Kernel() as kernel:
-            while waiting:
-                label, make = waiting.pop()
-
-                def tell_step(text: str, label: str = label) -> None:
-                    _say(f"{label}: {text}")
-
-                try:
-                    made[label] = make(kernel, tell_step)
-                except CaptureError as error:
-                    tell_step(f"not made: {error}")
-                    made[label] = str(error)
-
-    kernels = _side_by_side(len(waiting)) if small else 1
-    with ThreadPoolExecutor(kernels) as threads:
-        for done in [threads.submit(work) for _ in range(kernels)]:
-            done.result()
-    return made
-
-
-def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kernel, say: Callable[[str], None]) -> Suite:
-    given = {"on_spark": True} if label == _ON_SPARK and machine.find_java()[0] is not None else None
-    return run_suite(path, to / label, parameters=given, say=say, names=names, kernel=kernel, shared=to.absolute())
-
-
-def _lesson(data: Path, to: Path, kernel: Kernel, say: Callable[[str], None]) -> IndexEntry:
-    """The report ``start_here`` over the folder ``data``."""
     notebook, wanted = notebook_path(LESSON), ReportRequest.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     try:
         siblings = siblings_of(target.parent, target.parent, [notebook])
-        report = make_report(notebook, wanted, wanted.captures, target, {}, say, kernel, siblings)
+        with Kernel() as kernel:
+            report = make_report(notebook, wanted, wanted.captures, target, {}, say, kernel, siblings)
     except CaptureError:
         for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)
         raise
-    return IndexEntry(
-        title_of(report.executed), "", target.name, headline="Change data capture, and ten formats by hand"
-    )
-
-
-def _side_by_side(captures: int) -> int:
-    """The number of kernels, each with its own Spark, for which this machine has memory and cores."""
-    return max(1, min(captures, machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
+    headline = "Change data capture, and ten formats by hand"
+    return [IndexEntry(title_of(report.executed), "", target.name, headline=headline)], {}
 
 
 def find_captures(data: Path) -> list[Found]:

@@ -93,19 +93,25 @@ def options_of(capture: Capture) -> dict[str, Any]:
     return {} if capture.origin is None else dict(capture.origin.options)
 
 
-def check_target(path: str, format: str = "auto", options: str | Mapping[str, Any] = "{}") -> Parameters | None:
+TARGETS: Final = ("target", "target_format", "target_options")
+"""The parameters of a notebook that name the second capture of a comparison."""
+
+
+def check_target(
+    target: str = "", target_format: str = "auto", target_options: str | Mapping[str, Any] = "{}"
+) -> Parameters | None:
     """The second capture of a comparison, checked as :func:`check_parameters` does; None without one."""
     try:
-        return check_parameters(path, format, options) if path else None
+        return check_parameters(target, target_format, target_options) if target else None
     except OptionError as error:
         raise OptionError(f"target: {error}") from None
 
 
-def open_target(path: str, format: str, options: str | Mapping[str, Any]) -> Capture | None:
+def open_target(target: str, **about: Any) -> Capture | None:
     """Opens the second capture of a comparison; None without one."""
     import cdcwb
 
-    asked = check_target(path, format, options)
+    asked = check_target(target, **about)
     return None if asked is None else cdcwb.load(asked.path, asked.format, **asked.options)
 
 

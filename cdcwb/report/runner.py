@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
@@ -24,6 +25,7 @@ from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.report.facts import flat, headline, monitored, read_facts
 from cdcwb.report.html import PageInfo, Siblings, page
+from cdcwb.report.opening import TARGETS
 from cdcwb.words import joined, size, visible
 from cdcwb.writing import write_text
 
@@ -34,9 +36,8 @@ if TYPE_CHECKING:
 
 
 _PAGES: Final = (".html", ".htm")
-_SOURCE: Final = ("path", "format", "options")
-_TARGETS: Final = ("target", "target_format", "target_options")
-"""The parameters that name the capture, and the one to compare with."""
+SOURCE: Final = ("path", "format", "options")
+"""The parameters that name the capture."""
 
 Given: TypeAlias = tuple[str, str, Mapping[str, Any]]
 """A capture: its path, format and reader options."""
@@ -133,7 +134,7 @@ class ReportRequest:
     ) -> ReportRequest:
         """The request of the arguments of a report, whose ``parameters`` may name a target. Raises OptionError."""
         captures: list[Given] = [(absolute(path), format, without_login(options or {}))]
-        other, other_format, other_options = ((parameters or {}).get(name) for name in _TARGETS)
+        other, other_format, other_options = ((parameters or {}).get(name) for name in TARGETS)
         if other:
             known = without_login(as_object("target_options", other_options or {}))
             captures.append((absolute(other), other_format or "auto", known))
@@ -172,10 +173,10 @@ def make_report(
     started = time.monotonic()
     known_parameters = parameters_of(notebook)
     own_parameters: dict[str, str] = {}
-    for names, (path, format, options) in zip((_SOURCE, _TARGETS), opened, strict=False):
+    for names, (path, format, options) in zip((SOURCE, TARGETS), opened, strict=False):
         own_parameters |= zip(names, (path, format, json.dumps(options)), strict=True)
     own_parameters = {name: value for name, value in own_parameters.items() if name in known_parameters}
-    parameters = {name: value for name, value in parameters.items() if name not in _TARGETS}
+    parameters = {name: value for name, value in parameters.items() if name not in TARGETS}
     if "snapshot" in known_parameters:
         snapshot = f"{wanted.captures[0][0]}.snapshot"
         # A snapshot contains the values that are redacted in the changes.
@@ -246,11 +247,10 @@ def execute(
         hints = " ".join(f"unknown parameter '{n}' of {notebook.stem}.{nearest(n, known)}" for n in unknown)
         raise OptionError(f"{hints} There are: {', '.join(sorted(known))}.")
     say(f"running the notebook {notebook.stem}")
-    bar = {"desc": notebook.stem, "unit": "cell", "leave": False} if _watched() else False
-    if kernel is not None:
-        return _executed(content, parameters, notebook.stem, bar, kernel)
-    with Kernel() as own:
-        return _executed(content, parameters, notebook.stem, bar, own)
+    watched = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
+    bar = {"desc": notebook.stem, "unit": "cell", "leave": False} if watched else False
+    with Kernel() if kernel is None else nullcontext(kernel) as running:
+        return _executed(content, parameters, notebook.stem, bar, running)
 
 
 def _executed(
@@ -302,11 +302,6 @@ def _understood(error: Any, notebook: str) -> CaptureError:
         if isinstance(kind, type) and issubclass(kind, CaptureError):
             return kind(sentence, advice=tuple(rest) if sentence == line else ())
     return CaptureError(f"the notebook {notebook} stopped with {error.ename}: {visible(line, 400)}")
-
-
-def _watched() -> bool:
-    """Whether progress is shown on a terminal."""
-    return sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
 
 
 def _say(text: str) -> None:

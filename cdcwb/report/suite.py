@@ -11,11 +11,10 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.errors import CaptureError, OptionError
@@ -25,9 +24,10 @@ from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import check_capture
 from cdcwb.report.facts import declared_facts, headline, monitored
 from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts
-from cdcwb.report.opening import check_parameters, check_target
+from cdcwb.report.opening import TARGETS, check_parameters, check_target
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
+    SOURCE,
     Report,
     ReportRequest,
     check_page,
@@ -40,17 +40,11 @@ from cdcwb.report.runner import (
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
 
-if TYPE_CHECKING:
-    from cdcwb.report.kernel import Kernel
-
-
 LESSON: Final = "start_here"
 """The notebook about the captures that come with cdcwb."""
 
 ALONE: Final = (LESSON, "explore")
 """Notebooks that are not part of a suite: not about one capture, or interactive."""
-
-_OWN: Final = {"path", "format", "options"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,6 @@ def run_suite(
     redact: Sequence[str] = (),
     fail_if: Sequence[str] = (),
     names: Sequence[str] = (),
-    kernel: Kernel | None = None,
     shared: Path | None = None,
 ) -> Suite:
     """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each,
@@ -96,10 +89,9 @@ def run_suite(
     suites, if this is one of them.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
-    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: a
-    running one that is reused. If a notebook fails, the others are still
-    run; its files from an earlier run are removed, since they are out of date. ``to`` may be a URL: all files are
-    uploaded to it at the end, and none is removed there.
+    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. If a notebook
+    fails, the others are still run; its files from an earlier run are removed, since they are out of date. ``to`` may
+    be a URL: all files are uploaded to it at the end, and none is removed there.
 
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
@@ -109,7 +101,7 @@ def run_suite(
         if wrong := check_ending(Path(url_of(str(to))), "reports go into a folder"):
             raise OptionError(wrong[0])
         with delivered_to(to, "index.html") as local:
-            return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
+            return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, shared))
     folder = Path(to).expanduser().absolute()
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     wanted = ReportRequest.of(path, format, options, redact, parameters)
@@ -119,11 +111,8 @@ def run_suite(
     failed: dict[str, str] = {}
     entries: list[IndexEntry] = []
     reports: dict[str, Report] = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
-        nullcontext(kernel) if kernel is not None else Kernel() as running,
-    ):
-        opened = keep(wanted, running, Path(work), folder, say)
+    with tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work, Kernel() as kernel:
+        opened = keep(wanted, kernel, Path(work), folder, say)
         siblings = siblings_of(folder, shared or folder, chosen.values())
         for notebook in chosen.values():
             target = folder / f"{notebook.stem}.html"
@@ -131,7 +120,7 @@ def run_suite(
             for name in sorted(set(parameters or {}) - set(own)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
-                report = make_report(notebook, wanted, opened, target, own, say, running, siblings)
+                report = make_report(notebook, wanted, opened, target, own, say, kernel, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)
                 say(f"{notebook.stem} was not made: {error}")
@@ -195,21 +184,18 @@ def check_wanted(
         wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
         wrong += check_above(target)
     merged = dict(parameters or {})
-    known = sorted(
-        {name for notebook in chosen.values() for name in parameters_of(notebook)} - {"path", "format", "options"}
-    )
+    known = sorted({name for notebook in chosen.values() for name in parameters_of(notebook)} - {*SOURCE})
     of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
-    unknown = [name for name in merged if name not in known] if chosen else []
-    wrong += [
-        f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}." for name in unknown
-    ]
+    for name in merged if chosen else ():
+        if name not in known:
+            wrong.append(f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}.")
     checked = ("tables", "time_from", "time_to", "time_zone", "theme")
     failure: CaptureError | None = None
     try:
         common = {name: merged[name] for name in checked if name in merged}
         location = absolute(path)
         check_parameters(location, format, json.dumps(dict(options or {})), **common)
-        check_target(merged.get("target", ""), merged.get("target_format", "auto"), merged.get("target_options", "{}"))
+        check_target(**{name: merged[name] for name in TARGETS if name in merged})
         if LESSON in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
             if options or format not in ("", "auto"):
                 wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
@@ -235,14 +221,7 @@ def check_wanted(
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> IndexEntry:
     """The entry of a report in the index."""
-    return IndexEntry(
-        facts.get("title", name),
-        capture,
-        file,
-        facts.get("headline_tone", facts.get("tone", "")),
-        headline(facts),
-        facts.get("what", ""),
-        facts.get("verdict", ""),
-        facts.get("tone", ""),
-        answers="headline" in facts,
-    )
+    health = facts.get("tone", "")
+    about: dict[str, Any] = {name: facts.get(name, "") for name in ("what", "verdict")}
+    about |= {"tone": facts.get("headline_tone", health), "headline": headline(facts), "answers": "headline" in facts}
+    return IndexEntry(facts.get("title", name), capture, file, health=health, **about)

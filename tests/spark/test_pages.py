@@ -74,7 +74,7 @@ def test_two_open_captures_are_compared(capture: Capture) -> None:
 def test_a_key_that_is_inferred_serves_replay_and_history_and_is_marked(spark: SparkSession) -> None:
     unkeyed = cdcwb.load(str(DATA / "gbase8s"))
     for page in (Replay.of(unkeyed), unkeyed.view.history()):
-        assert any("Its key is inferred" in note for note in page.wanted.notes)
+        assert any("Its key is inferred" in note for note in page.notes)
         assert page.history is not None
         assert page.history.changes > 1
 

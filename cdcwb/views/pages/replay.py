@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
@@ -26,7 +25,7 @@ from cdcwb.analysis.history import (
     value_rows,
 )
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, known_with
-from cdcwb.analysis.reconcile import Reconciled, Tables, check_names, counted_tables, difference_rows, reconcile
+from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
@@ -35,7 +34,7 @@ from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
-from cdcwb.report.opening import asked_of, check_target, limited, look_at, open_target, options_of
+from cdcwb.report.opening import TARGETS, asked_of, check_target, limited, look_at, open_target, options_of
 from cdcwb.spark_rows import SparkRows
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
@@ -43,8 +42,6 @@ from cdcwb.words import count, duration, joined, plural, to_the_second, visible
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from cdcwb.capture import Capture
     from cdcwb.report.opening import OpenedCapture
     from cdcwb.views.bench import Bench
@@ -56,125 +53,109 @@ _SHOWN_CHANGES: Final = 200
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The validated parameters of the page. ``table``: None without tables. ``key``: empty if not given. ``keys``: the
-    inferred key of the table, if one was inferred. ``sides`` and ``sides_known``: source and target, empty without a
-    target. ``notes``: remarks on the results."""
+class _TablePage(Page):
+    """A page about a table (None without tables) and the history of one of its rows.
 
-    capture: Any
-    known: dict[str, KnownTable]
-    table: KnownTable | None
-    position: str | None
-    time: datetime | None
-    key: dict[str, str | None]
-    keys: Keyed
-    rules: Rules
-    sides: tuple[TableSnapshot, ...] = ()
-    sides_known: tuple[Tables, ...] = ()
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def until(self) -> str:
-        """The limit of replay, for a sentence."""
-        parts = [f"position {self.position}"] if self.position else []
-        parts += [self.time.isoformat()] if self.time else []
-        return f"after all commits up to {' and '.join(parts)}" if parts else "at the end of the capture"
-
-    @property
-    def late_after(self) -> str:
-        """The limit of delays in words; empty without a limit."""
-        limit = self.rules.late_after
-        return "" if limit is None else duration(limit // timedelta(microseconds=1))
-
-    def history(self) -> RowHistory | None:
-        """The history of the given row, or of the one with most changes; None if rows have no key."""
-        if self.table is None:
-            return None
-        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys, self.table.table))
-        if key is None:
-            return None
-        return RowHistory.of(self.capture, self.table, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
-
-
-def _ask(
-    capture: Any, sides: tuple[TableSnapshot, ...], table: str, position: str, time: str, key: str, rules: str
-) -> _Asked:
-    """Validates the parameters of the page. ``sides``: the source, which is ``capture``, and the target; empty without
-    one.
-
-    Raises OptionError that names everything that is wrong.
+    :meth:`ask` validates the parameters. ``keys`` is the inferred key of the table, if one was inferred; ``notes`` are
+    remarks on the results.
     """
-    texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
-    wrong = [
-        f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
-        for name, text in texts.items()
-        if not isinstance(text, str)
-    ]
-    if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
-        raise OptionError("; ".join(wrong))
 
-    def tried(work: Callable[[], T], otherwise: T) -> T:
-        try:
-            return work()
-        except (OptionError, ValueError) as error:
-            wrong.append(str(error))
-            return otherwise
+    images: ClassVar[bool] = True
 
-    understood = tried(lambda: read_rules(rules), Rules())
-    moment = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
-    wanted: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
-    known = known_of(capture).tables
-    most = sorted(known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
-    chosen = tried(lambda: find_table(known, table), None) if table else next(iter(most), None)
-    notes: list[str] = []
-    keys: Keyed = {}
-    if chosen is not None:
-        if not chosen.keyed:
-            keys = _inferred(capture, chosen.table, notes)
-            chosen = known_with(capture, keys, chosen.table) if keys else chosen
-        wrong += check_key(chosen, wanted) if wanted else []
-    sides_known = tuple(counted_tables(side) for side in sides)
-    if sides_known:
-        wrong += check_names(understood, *sides_known)
-    elif understood != Rules():
-        notes.append("The rules are for a second capture, and there is none.")
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return _Asked(
-        capture=capture,
-        known=known,
-        table=chosen,
-        position=position or None,
-        time=moment,
-        key=wanted,
-        keys=keys,
-        rules=understood,
-        sides=sides,
-        sides_known=sides_known,
-        notes=notes,
-    )
+    def ask(
+        self,
+        compared: TableSnapshot | None = None,
+        table: str = "",
+        position: str = "",
+        time: str = "",
+        key: str = "",
+        rules: str = "{}",
+    ) -> None:
+        """Sets the table and the row of the page. ``compared``: the target with which the capture is compared.
 
+        Raises OptionError that names everything that is wrong.
+        """
+        texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
+        wrong = [
+            f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
+            for name, text in texts.items()
+            if not isinstance(text, str)
+        ]
+        if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
+            raise OptionError("; ".join(wrong))
 
-def _is_local(spark: SparkSession) -> bool:
-    """Whether Spark's workers write to this machine."""
-    return (spark.conf.get("spark.master", "") or "").startswith("local")
+        def tried(work: Callable[[], T], otherwise: T) -> T:
+            try:
+                return work()
+            except (OptionError, ValueError) as error:
+                wrong.append(str(error))
+                return otherwise
 
+        self.rules = tried(lambda: read_rules(rules), Rules())
+        self.position = position or None
+        self.time = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
+        self.key: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
+        self.known = known_of(self.capture).tables
+        most = sorted(self.known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
+        chosen = tried(lambda: find_table(self.known, table), None) if table else next(iter(most), None)
+        self.notes: list[str] = []
+        self.keys: Keyed = {}
+        if chosen is not None:
+            if not chosen.keyed and (inferred := self._inferred(chosen.table)):
+                self.keys = {chosen.table: [inferred]}
+                chosen = known_with(self.capture, self.keys, chosen.table)
+            wrong += check_key(chosen, self.key) if self.key else []
+        self.chosen: KnownTable | None = chosen
+        if compared is not None:
+            self.sides = counted_tables(self.capture), counted_tables(compared)
+            wrong += check_names(self.rules, *self.sides)
+        elif self.rules != Rules():
+            self.notes.append("The rules are for a second capture, and there is none.")
+        if wrong:
+            raise OptionError("; ".join(wrong))
 
-def _inferred(capture: Any, table: str, notes: list[str]) -> Keyed:
-    """The inferred key of a table without a key, and a note about it."""
-    inferred = infer_keys(capture, [table]).get(table)
-    if inferred is None:
-        notes.append(
+    def _inferred(self, table: str) -> str | None:
+        """The inferred key of a table without a key, and a note about it."""
+        inferred = infer_keys(self.capture, [table]).get(table)
+        self.notes.append(
             f"No change of {table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
             f"or more. To name the key, give the reader option keys={table}:column+column."
+            if inferred is None
+            else str(inferred)
         )
-        return {}
-    notes.append(str(inferred))
-    return {table: [inferred.column]}
+        return None if inferred is None else inferred.column
+
+    @cached_property
+    def history(self) -> RowHistory | None:
+        """The history of the given row, or of the one with most changes; None if rows have no key."""
+        if self.chosen is None:
+            return None
+        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys, self.chosen.table))
+        if key is None:
+            return None
+        return RowHistory.of(self.capture, self.chosen, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
+
+    def put_which(self, answer: Answer, row: RowHistory) -> None:
+        """The row, and the number of its changes."""
+        assert self.chosen is not None
+        which = ", the row with the most changes" if row.chosen else ""
+        answer.note(f"{self.chosen.table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
+
+    def put_changes(self, answer: Answer, row: RowHistory) -> None:
+        """The changes of a row as a table and as a chart."""
+        firsts = [
+            {name: one[name] for one in change["places"][:1] for name in ("file", "offset")} for change in row.shown
+        ]
+        shown = answer.linked([change | first for change, first in zip(row.shown, firsts, strict=True)])
+        rows = history_rows(shown)
+        headings = "at; operation; outcome; sentence: changed values; transaction_id; user; change_mask: mask"
+        headings += "; version_code: version; position; places: file, offset"
+        answer.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
+        if any(row["at"] for row in rows):
+            answer.chart(charts.row_life(shown), rows, "at; operation; sentence: changed values")
 
 
-class Replay(Page):
+class Replay(_TablePage):
     """A table as it was after a commit, the history of one row, and the differences between two captures.
 
     ``table``: empty: the one with most changes that have a key. ``position``, ``time``: replay all commits up to this;
@@ -187,46 +168,24 @@ class Replay(Page):
 
     title: ClassVar[str] = "Replay and reconcile"
     notebook: ClassVar[str] = "replay_and_reconcile"
-    images: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        opened: OpenedCapture,
-        target: Capture | str = "",
-        target_format: str = "auto",
-        target_options: str = "{}",
-        table: str = "",
-        position: str = "",
-        time: str = "",
-        key: str = "",
-        rules: str = "{}",
-        infer_keys: bool = False,
-    ) -> None:
+    def __init__(self, opened: OpenedCapture, target: Capture | str = "", infer_keys: bool = False, **own: str) -> None:
         super().__init__(opened)
         self.infer_keys = as_bool("infer_keys", infer_keys)
-        self.target = open_target(target, target_format, target_options) if isinstance(target, str) else target
-        sides: tuple[TableSnapshot, ...] = ()
+        about = {name: own.pop(name) for name in TARGETS[1:] if name in own}
+        self.target = open_target(target, **about) if isinstance(target, str) else target
+        self.compared: TableSnapshot | None = None
         if self.target is not None:
             folder = self.asked.folder and self.asked.folder / "target"
-            self._target = TableSnapshot(
-                limited(self.target, self.asked), folder, self.images
-            )  # it owns a temporary folder
-            sides = (self.capture, self._target)
+            self.compared = TableSnapshot(limited(self.target, self.asked), folder, self.images)
             show.read_by(readers(self.target, options_of(self.target)), further=True)
-        self.wanted = _ask(self.capture, sides, table, position, time, key, rules)
+        self.ask(self.compared, **own)
 
     @classmethod
-    def check(
-        cls,
-        infer_keys: bool = False,
-        target: str = "",
-        target_format: str = "auto",
-        target_options: str = "{}",
-        **_own: Any,
-    ) -> None:
+    def check(cls, infer_keys: bool = False, **own: Any) -> None:
         """See :meth:`Page.check`."""
         as_bool("infer_keys", infer_keys)
-        check_target(target, target_format, target_options)
+        check_target(**{name: own[name] for name in TARGETS if name in own})
 
     @classmethod
     def of(cls, capture: Capture, other: Capture | None = None, **own: Any) -> Self:
@@ -238,12 +197,7 @@ class Replay(Page):
     @property
     def table(self) -> KnownTable | None:
         """The table, if its changes have keys."""
-        return self.wanted.table if self.wanted.table and self.wanted.table.keyed else None
-
-    @cached_property
-    def history(self) -> RowHistory | None:
-        """The row and its changes; None if rows have no key."""
-        return self.wanted.history()
+        return self.chosen if self.chosen and self.chosen.keyed else None
 
     @property
     def benches(self) -> list[Bench]:
@@ -256,23 +210,22 @@ class Replay(Page):
     @cached_property
     def result(self) -> Reconciled | None:
         """The comparison of two captures; None for a single capture."""
-        sides, known = self.wanted.sides, self.wanted.sides_known
-        if not sides:
+        if self.target is None:
             return None
-        assert self.target is not None
         wholes = (self.opened.whole, self.target)
-        result = reconcile(sides[0], sides[1], self.wanted.rules, (known[0], known[1]), self.infer_keys, wholes)
+        result = reconcile(self.capture, self.compared, self.rules, self.sides, self.infer_keys, wholes)
         if self.asked.folder is not None:
             return result.stored(self.asked.folder / "reconciled.parquet")
-        if isinstance(result.pairs, SparkRows) and not _is_local(result.pairs.spark):
-            return result
+        if isinstance(result.pairs, SparkRows):
+            master = result.pairs.spark.conf.get("spark.master", "") or ""
+            if not master.startswith("local"):  # workers do not write to this machine
+                return result
         return result.stored(scratch(self, "cdcwb-reconciled-") / "pairs")
 
     @cached_property
     def state(self) -> Replayed | None:
         """The rows of the table; None without keys."""
-        wanted = self.wanted
-        return Replayed.of(self.capture, self.table, wanted.position, wanted.time, wanted.keys) if self.table else None
+        return Replayed.of(self.capture, self.table, self.position, self.time, self.keys) if self.table else None
 
     @cached_property
     def state_facts(self) -> dict[str, Any]:
@@ -321,12 +274,11 @@ class Replay(Page):
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The tables; or why nothing can be replayed, if rows have no key."""
-        wanted = self.wanted
-        self.begin(answer, {"replay_table": wanted.table.table if wanted.table else None})
-        for sentence in wanted.notes:
+        self.begin(answer, {"replay_table": self.chosen.table if self.chosen else None})
+        for sentence in self.notes:
             answer.note(sentence)
         if self.table:
-            tables = sorted(wanted.known.values(), key=lambda table: -table.changes)
+            tables = sorted(self.known.values(), key=lambda table: -table.changes)
             known = [{"table": table.table, "changes": table.changes, "keyed": table.keyed} for table in tables]
             headings = "table; changes; keyed: with a key"
             answer.table(known[:30], headings, total=len(known))
@@ -337,14 +289,15 @@ class Replay(Page):
         answer.record(self.state_facts)
         if self.table is None or self.state is None:
             return
-        wanted, name, state = self.wanted, self.table.table, self.state
+        name, state = self.table.table, self.state
+        limits = [f"position {self.position}"] if self.position else []
+        limits += [self.time.isoformat()] if self.time else []
+        until = f"after all commits up to {' and '.join(limits)}" if limits else "at the end of the capture"
         partial = "their insert is not in the capture, and not all columns are known"
-        answer.cards(
-            [(name, plural(state.rows, "row"), wanted.until), ("partial", count(state.partial), partial)],
-        )
-        none = f"{name} has no rows {wanted.until}."
+        answer.cards([(name, plural(state.rows, "row"), until), ("partial", count(state.partial), partial)])
+        none = f"{name} has no rows {until}."
         answer.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
-        steps = rows_over_time(self.capture, self.table, wanted.position, wanted.time, wanted.keys)
+        steps = rows_over_time(self.capture, self.table, self.position, self.time, self.keys)
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
             figure = charts.rows_over_time(steps, self.table.first, self.table.last)
@@ -357,9 +310,9 @@ class Replay(Page):
     def row(self, answer: Answer) -> None:
         """Every change of a row in log order, including those under its earlier and later keys."""
         answer.record(history_facts(self.history))
-        if self.history is not None and self.wanted.table:
-            put_which(answer, self.wanted.table.table, self.history)
-            put_changes(answer, self.history)
+        if self.history is not None:
+            self.put_which(answer, self.history)
+            self.put_changes(answer, self.history)
 
     @panel("Source and target")
     def side_by_side(self, answer: Answer) -> None:
@@ -371,10 +324,12 @@ class Replay(Page):
                 "There is no second capture to compare with. Name one with --with PATH (in the notebook target=PATH)."
             )
             return
-        late_after = self.wanted.late_after
+        late_after = self.rules.late_after
+        late = "late_after is not set"
+        if late_after is not None:
+            late = f"by more than {duration(late_after // timedelta(microseconds=1))}"
         lines = {"missing": "only in the source", "extra": "only in the target", "different": "in some column"}
-        lines |= {"late": f"by more than {late_after}" if late_after else "late_after is not set"}
-        lines |= {"same": "late ones included"}
+        lines |= {"late": late, "same": "late ones included"}
         answer.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
         for sentence in result.notes:
             answer.note(sentence)
@@ -439,33 +394,7 @@ class Replay(Page):
         answer.note("The time of a change is that of its commit, or its own if that of the commit is not known.")
 
 
-# --- history ----------------------------------------------------------------------------------------------------------
-
-
-def put_which(answer: Answer, table: str, row: RowHistory) -> None:
-    """The row, and the number of its changes."""
-    which = ", the row with the most changes" if row.chosen else ""
-    answer.note(f"{table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
-
-
-def put_changes(answer: Answer, row: RowHistory) -> None:
-    """The changes of a row as a table and as a chart."""
-    shown = answer.linked([{**change, **_place(change)} for change in row.shown])
-    rows = history_rows(shown)
-    headings = "at; operation; outcome; sentence: changed values; transaction_id; user; change_mask: mask"
-    headings += "; version_code: version; position; places: file, offset"
-    answer.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
-    if any(row["at"] for row in rows):
-        simple = {"at": "time", "operation": "operation", "sentence": "changed values"}
-        answer.chart(charts.row_life(shown), rows, simple)
-
-
-def _place(change: Mapping[str, Any]) -> dict[str, Any]:
-    """The first record of a change, in the columns that identify records."""
-    return {name: change["places"][0][name] for name in ("file", "offset")} if change["places"] else {}
-
-
-class History(Page):
+class History(_TablePage):
     """The changes of one row, including those under its earlier and later keys.
 
     ``table``: empty: the one with most changes that have a key. ``key``: columns of the row and their values, as a
@@ -474,22 +403,11 @@ class History(Page):
 
     title: ClassVar[str] = "Row history"
     notebook: ClassVar[str] = "history"
-    images: ClassVar[bool] = True
 
     def __init__(self, opened: OpenedCapture, table: str = "", key: str | Mapping[str, str | None] = "") -> None:
         super().__init__(opened)
         text = key if isinstance(key, str) else json.dumps(dict(key))
-        self.wanted = _ask(self.capture, (), table, "", "", text, "{}")
-
-    @cached_property
-    def history(self) -> RowHistory | None:
-        """The row and its changes; None if rows have no key."""
-        return self.wanted.history()
-
-    @property
-    def table(self) -> str:
-        """The name of the table."""
-        return self.wanted.table.table if self.wanted.table else ""
+        self.ask(table=table, key=text)
 
     @staticmethod
     def headline_of(facts: Facts) -> str:
@@ -523,19 +441,20 @@ class History(Page):
     def overview(self, answer: Answer) -> None:
         """The row; or why there is none, if rows have no key."""
         row = self.history
-        self.begin(answer, {"history_table": self.table or None, **history_facts(row), **ends_facts(row)})
-        for sentence in self.wanted.notes:
+        table = self.chosen.table if self.chosen else None
+        self.begin(answer, {"history_table": table, **history_facts(row), **ends_facts(row)})
+        for sentence in self.notes:
             answer.note(sentence)
         if row is not None:
-            put_which(answer, self.table, row)
-        elif not self.wanted.notes:
+            self.put_which(answer, row)
+        elif not self.notes:
             answer.note("There are no changes, so no row has a history.")
 
     @panel("Changes")
     def changes(self, answer: Answer) -> None:
         """Every change in log order, including those that were rolled back or undone."""
         if self.history is not None:
-            put_changes(answer, self.history)
+            self.put_changes(answer, self.history)
 
     @panel("Old and new values")
     def values(self, answer: Answer) -> None:
