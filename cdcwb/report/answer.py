@@ -6,15 +6,17 @@ answer's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from cdcwb.errors import OptionError
-from cdcwb.words import page_display, plural, shown_as, tally
+from cdcwb.words import page_display, plural, shown_as, tally, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,40 +58,53 @@ Columns: TypeAlias = "str | Mapping[str, str]"
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The two sentences about the health of a capture."""
-
-    health: Health
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The answer of a page in a sentence."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A sentence."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cards:
-    """Key figures: title, value and a note each."""
-
-    cards: list[tuple[str, str, str]]
+HEADLINE: Final = "headline"
+"""The role of the answer of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Escaped HTML, and the text for a page without HTML."""
+    """Escaped HTML, and the text for a page without HTML. ``role``: what it is to the page (:data:`HEADLINE`)."""
 
     html: str
     text: str
+    role: str = ""
+
+
+def headline(text: str) -> Document:
+    """The answer of a page in a sentence. A report has it in its head."""
+    return Document(f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>', text, HEADLINE)
+
+
+def note(text: str) -> Document:
+    """A sentence."""
+    return Document(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
+
+
+def verdict(health: Health) -> Document:
+    """The two sentences about the health of a capture."""
+    what, sentence = (escape(visible(text, 600)) for text in (health.what, health.verdict))
+    html = f'<div class="cdcwb-verdict {health.tone}"><p class="what">{what}</p><p>{sentence}</p></div>'
+    return Document(html, f"{health.what} {health.verdict}")
+
+
+_ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
+_TWICE, _BROAD = 24, ' class="broad"'  # and those that fit into a card
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
+
+
+def cards(values: Iterable[tuple[str, str, str] | None]) -> Document:
+    """Key figures: title, value and a note each; None is left out."""
+    shown = [(visible(one[0]), visible(one[1]), visible(one[2], 200)) for one in values if one is not None]
+    parts = [
+        f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
+        f"<dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
+        f"<span>{_DATE.sub(UNBROKEN, escape(line))}</span></dd></div>"
+        for title, value, line in shown
+    ]
+    text = "\n".join(f"{title}: {value} ({line})" for title, value, line in shown)
+    return Document(f'<dl class="cdcwb-cards">{"".join(parts)}</dl>', text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +179,7 @@ class Figure:
     record: Callable[[Mapping[str, Any]], int | None] | None = None
 
 
-Block: TypeAlias = Verdict | Headline | Note | Cards | Document | Widget | Table | Figure
+Block: TypeAlias = Document | Widget | Table | Figure
 
 
 # --- answer -----------------------------------------------------------------------------------------------------------
@@ -210,23 +225,24 @@ class Answer:
 
     def verdict(self, health: Health) -> None:
         """The health of the capture."""
-        self.blocks.append(Verdict(health))
+        self.blocks.append(verdict(health))
 
     def page_headline(self, text: str) -> None:
         """The answer of the page."""
-        self.blocks.append(Headline(text))
+        self.blocks.append(headline(text))
 
     def note(self, text: str) -> None:
         """A sentence."""
-        self.blocks.append(Note(text))
+        self.blocks.append(note(text))
 
     def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
         """A few key figures: title, value and a note each; None is left out."""
-        self.blocks.append(Cards([value for value in values if value is not None]))
+        self.blocks.append(cards(values))
 
     def table(self, rows: Rows, columns: Columns, **about: Any) -> None:
         """Rows under headings (:class:`Table`)."""
-        self.blocks.append(Table(records(rows), headings(columns), folder=self.folder, **about))
+        plain = records(rows)
+        self.blocks.append(Table(plain, headings(columns, plain), folder=self.folder, **about))
 
     def chart(
         self,
@@ -311,13 +327,17 @@ def first_of(answers: Iterable[Answer], kind: str, of: str) -> Any:
     raise OptionError(f"this {of} has no {'table' if kind == 'frame' else kind}")
 
 
-def headings(columns: Columns) -> dict[str, str]:
-    """The headings of columns by key, from a text such as ``table; sentence: what; file``, where a heading that is not
-    given is the usual one of the column; mappings are returned as they are."""
+def headings(columns: Columns, rows: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """The headings of columns by key, from a text such as ``table; sentence: what; user?; file``, where a heading that
+    is not given is the usual one of the column, and ``?`` leaves out a column without a value in any row; mappings are
+    returned as they are."""
     if not isinstance(columns, str):
         return dict(columns)
-    pairs = (part.strip().partition(": ") for part in columns.split(";") if part.strip())
-    return {name: heading or _HEADINGS.get(name) or name.replace("_", " ") for name, _, heading in pairs}
+    pairs = [part.strip().partition(": ") for part in columns.split(";") if part.strip()]
+    shown = {name.rstrip("?"): heading for name, _, heading in pairs}
+    empty = {name[:-1] for name, *_ in pairs if name[-1] == "?" and not any(row[name[:-1]] for row in rows)}
+    usual = {name: _HEADINGS.get(name) or name.replace("_", " ") for name in shown if name not in empty}
+    return {name: shown[name] or heading for name, heading in usual.items()}
 
 
 def records(rows: Rows) -> list[Record]:

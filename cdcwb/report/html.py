@@ -27,9 +27,10 @@ from markupsafe import Markup
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
+from cdcwb.report.answer import HEADLINE
 from cdcwb.report.facts import MIME as FACTS_MIME
 from cdcwb.report.facts import read_facts
-from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE, asset
+from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE, asset
 from cdcwb.words import moment, plural, size, visible
 from cdcwb.writing import write_text
 
@@ -329,32 +330,20 @@ def _row(
 ) -> dict[str, Any]:
     """The row of a capture in the index. ``health``: the report about its health."""
     first = entries[0]
-    cells = [_cell(_HEALTH, health, health or first, first.health, first.verdict, first.what)]
-    for question in questions:
-        answer = next((entry for entry in entries if entry.title == question and entry is not health), None)
-        cells.append(_cell(question, answer, answer, *((answer.tone, answer.headline) if answer else ("", ""))))
+    answers = {entry.title: entry for entry in reversed(entries) if entry is not health}
+    cells = [_cell(_HEALTH, health, first.health, first.verdict, first.what)]
+    cells += [(a := answers.get(question)) and _cell(question, a, a.tone, a.headline) for question in questions]
     room = size(sum((folder / entry.file).stat().st_size for entry in entries))
     about = f"{plural(len(entries), 'report')}, {room}"
     return {"name": _unbroken(visible(first.capture, _SENTENCE)), "cells": cells, "about": about}
 
 
-def _cell(
-    question: str, report: IndexEntry | None, health: IndexEntry | None, tone: str, text: str, more: str = ""
-) -> dict[str, str | Markup] | None:
-    """One cell of the index, with a link to ``report``. None: there is no such report."""
-    if health is None:
-        return None
-    href = quote(report.file) if report else ""
+def _cell(question: str, report: IndexEntry | None, tone: str, text: str, more: str = "") -> dict[str, str | Markup]:
+    """One cell of the index, with a link to ``report``, if there is one."""
     title = report.title if report and question == _HEALTH and report.title != "Capture" else question
-    shown = _unbroken(visible(text, _SENTENCE) or title)
-    return {
-        "title": title,
-        "href": href,
-        "tone": tone,
-        "word": _WORDS.get(tone, ""),
-        "text": shown,
-        "more": _unbroken(visible(more, _SENTENCE)),
-    }
+    texts = {"text": visible(text, _SENTENCE) or title, "more": visible(more, _SENTENCE)}
+    about = {"title": title, "href": quote(report.file) if report else "", "tone": tone, "word": _WORDS.get(tone, "")}
+    return {**about, **{name: _unbroken(text) for name, text in texts.items()}}
 
 
 def _unbroken(text: str) -> Markup:

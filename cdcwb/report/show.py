@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.charts.theme import CONFIG, DARK, darkened
 from cdcwb.formats.dissector import Field
-from cdcwb.report.answer import Answer, Block, Cards, Document, Figure, Headline, Links, Note, Table, Verdict, Widget
+from cdcwb.report import answer as blocks
+from cdcwb.report.answer import UNBROKEN, Answer, Block, Document, Figure, Links, Table, Widget
 from cdcwb.report.facts import record
 from cdcwb.words import clock, count, page_display, plural, rounded, show_times_in, size, tally, visible, zone_name
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 FIGURE_MIME: Final = "application/vnd.plotly.v1+json"
 STYLE: Final = "style"
 NOTHING: Final = "nothing"
-HEADLINE: Final = "headline"
-"""Values of the metadata ``cdcwb`` of an output: the style of the page; nothing to show; the answer of the page."""
+"""Values of the metadata ``cdcwb`` of an output, besides roles of documents: the style of the page; nothing to
+show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,6 @@ class Lead:
 
 _CELL: Final = 160  # characters of a table cell that are shown
 _HEX: Final = 32  # and of bytes
-_ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
-_TWICE, _BROAD = 24, ' class="broad"'  # and those that fit into a card
 _SENTENCE: Final = 400
 _BY_NAME: Final = {
     **dict.fromkeys(("outcome", "completeness", "severity"), "word"),
@@ -63,9 +62,7 @@ _WORD: Final = 48  # characters of a word that is not broken
 _NAME: Final = 40  # characters of a cell that is one line where it has a hyphen
 _SHORT: Final = {"path": 18, "reason": 18, "list": 18, "tally": 18, "sentence": 28}
 """Characters of a cell that is one line: longer ones are in lines of at least so many (``show.css``)."""
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _HYPHEN: Final = re.compile(r"(?<!\S)-&gt;(?!\S)|(?<![^\s(])[^\s&<>]{0,30}\w-\w[^\s&<>]{0,30}(?![^\s&])")
-_UNBROKEN: Final = r'<i class="whole">\g<0></i>'  # a browser breaks lines at hyphens
 _KEPT: Final = 4000  # characters of a cell that are copied and saved
 _NUMBERS: Final[dict[str, Callable[[Any], str]]] = {
     "number": count,
@@ -115,12 +112,6 @@ def heading(title: str, answer: str = "") -> None:
     _put(Document(f'<div class="cdcwb-box"><h3>{escape(title)}</h3>{answer_html}</div>', f"{title}: {answer}"))
 
 
-def headline(text: str) -> None:
-    """Outputs the answer of a notebook in a sentence. A report has it in its head."""
-    html = f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>'
-    _display({"text/html": html, "text/plain": text}, {"cdcwb": HEADLINE})
-
-
 def read_by(readers: Readers, further: bool = False) -> None:
     """Sets the readers of the capture's files: following tables show the inspect command of rows with file and offset.
     ``further``: those of a second capture."""
@@ -134,7 +125,7 @@ def asset(name: str) -> str:
 
 def note(text: str) -> None:
     """Outputs a sentence below a chart or table, or instead of one."""
-    _put(Note(text))
+    _put(blocks.note(text))
 
 
 def nothing() -> None:
@@ -191,10 +182,11 @@ def _put(block: Block, links: Links | None = None) -> None:
         chart(block.figure, numbers_html(block))
     elif isinstance(block, Widget):
         widget(block.shown)
-    elif isinstance(block, Headline):
-        headline(block.text)
+    elif isinstance(block, Table):
+        text = f"a table of {plural(len(block.rows), 'row')}" if block.rows else block.none
+        _display({"text/html": block_html(block, links), "text/plain": text})
     else:
-        _display({"text/html": block_html(block, links), "text/plain": _text_of(block)})
+        _display({"text/html": block.html, "text/plain": block.text}, {"cdcwb": block.role} if block.role else {})
 
 
 def numbers_html(block: Figure) -> str:
@@ -203,45 +195,15 @@ def numbers_html(block: Figure) -> str:
 
 
 def block_html(
-    block: Verdict | Note | Cards | Document | Table,
-    links: Links | None = None,
-    rows: Sequence[Mapping[str, Any]] | None = None,
+    block: Document | Table, links: Links | None = None, rows: Sequence[Mapping[str, Any]] | None = None
 ) -> str:
-    """A block as HTML in which captured text is escaped. ``rows``: those of a table that are shown (default: all)."""
-    if isinstance(block, Verdict):
-        health = block.health
-        return (
-            f'<div class="cdcwb-verdict {health.tone}"><p class="what">{escape(visible(health.what, 600))}</p>'
-            f"<p>{escape(visible(health.verdict, 600))}</p></div>"
-        )
-    if isinstance(block, Note):
-        return _note_html(block.text)
-    if isinstance(block, Cards):
-        return cards_html(block.cards)
+    """A block as HTML in which captured text is escaped: a table, or its sentence without rows, with the number of all
+    rows if not all are shown. ``rows``: those of a table that are shown (default: all)."""
     if isinstance(block, Document):
         return block.html
-    return _of_table(block, links, block.rows if rows is None else list(rows))
-
-
-def _text_of(block: Verdict | Note | Cards | Document | Table) -> str:
-    """A block for a page without HTML."""
-    if isinstance(block, Verdict):
-        return f"{block.health.what} {block.health.verdict}"
-    if isinstance(block, Cards):
-        return "\n".join(f"{visible(t)}: {visible(v)} ({visible(n, 200)})" for t, v, n in block.cards)
-    if isinstance(block, Table):
-        return f"a table of {plural(len(block.rows), 'row')}" if block.rows else block.none
-    return block.text
-
-
-def _note_html(text: str) -> str:
-    return f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>'
-
-
-def _of_table(block: Table, links: Links | None, rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table, or its sentence without rows; with the number of all rows if not all are shown."""
+    rows = block.rows if rows is None else rows
     if not rows:
-        return _note_html(block.none)
+        return blocks.note(block.none).html
     columns = block.columns
     commands = [{name: _inspect(row, name, columns) for name in columns} for row in rows]
     leads = []
@@ -253,19 +215,8 @@ def _of_table(block: Table, links: Links | None, rows: Sequence[Mapping[str, Any
         shown = [name for name in ("file", "scope") if name in columns]
         rows = [{**row, **{name: _beneath(row[name], block.folder) for name in shown}} for row in rows]
     html = table_html(rows, columns, commands, leads)
-    return html if block.count <= len(rows) else html + _note_html(f"{count(len(rows))} of {count(block.count)} shown.")
-
-
-def cards_html(values: Iterable[tuple[str, str, str]]) -> str:
-    """Cards as HTML."""
-    shown = [(visible(title), visible(value), visible(line, 200)) for title, value, line in values]
-    parts = [
-        f"<div{_BROAD if len(value) > _TWICE else ''}><dt>{escape(title)}</dt>"
-        f"<dd><b{_LONG if len(value) > _ROOM else ''}>{escape(value)}</b>"
-        f"<span>{_DATE.sub(_UNBROKEN, escape(line))}</span></dd></div>"
-        for title, value, line in shown
-    ]
-    return f'<dl class="cdcwb-cards">{"".join(parts)}</dl>'
+    cut = f"{count(len(rows))} of {count(block.count)} shown."
+    return html if block.count <= len(rows) else html + blocks.note(cut).html
 
 
 def _inspect(row: Mapping[str, Any], name: str, columns: Mapping[str, str]) -> str | None:
@@ -388,7 +339,7 @@ def _cell(value: Any, kind: str, title: str | None = None, led: str = "") -> str
     breaks = kind in _BROKEN and max(map(len, words.split()), default=0) > _WORD
     unbroken = kind in _BROKEN and (("-" in words and len(words) <= _NAME) or len(words) <= _SHORT.get(kind, 0))
     if kind in _BROKEN and not unbroken:
-        shown = _HYPHEN.sub(lambda word: _UNBROKEN.replace(r"\g<0>", word[0]), shown)
+        shown = _HYPHEN.sub(lambda word: UNBROKEN.replace(r"\g<0>", word[0]), shown)
     return f"<td{_class(kind, breaks, unbroken)}{attributes}>{shown}</td>"
 
 

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.report import show
+from cdcwb.report.answer import cards
 from cdcwb.times import time_of
 from cdcwb.views.pages.capture import CapturePage
 from cdcwb.views.pages.transactions import Transactions
@@ -25,7 +26,7 @@ def card(capture: Capture) -> str:
     bench = capture.view.bench
     if refusal := bench.prepare() if is_live() else bench.refusal:
         about = [("format", capture.format, ""), ("files", count(len(capture.files)), "")]
-        return f'{show.look()}{show.cards_html(about)}<div class="cdcwb-box"><p>{escape(refusal)}</p></div>'
+        return f'{show.look()}{cards(about).html}<div class="cdcwb-box"><p>{escape(refusal)}</p></div>'
     changes, index = bench.changes, bench.source.index
     contents: Any = bench.page(CapturePage)
     tables = contents.changed_tables
@@ -51,11 +52,8 @@ def card(capture: Capture) -> str:
         figures.append(("transactions", count(number), Panel(Transactions, "timeline").ask(bench).headline))
     worst = ", ".join(f"{code} {count(n)}" for code, n in codes.most_common(_NAMED))
     figures.append(("problems", count(index.problems), worst))
-    views = ["capture.view.capture()"]
-    views += ["capture.view.transactions()"] if number else []
-    views += ["capture.view.masks()"] if any(changes.sets) else []
-    views += ["capture.view.problems()"] if index.problems else []
-    views += ["capture.view.event_log()"] if capture.format == "idm-event-log" else ["capture.view.drift()"]
-    views += ["capture.view.explore()"]
-    links = " · ".join(f"<code>{escape(view)}</code>" for view in views)
-    return f'{show.look()}{show.cards_html(figures)}<div class="cdcwb-box"><p>To look at next: {links}</p></div>'
+    is_log = capture.format == "idm-event-log"
+    views = {"capture": True, "transactions": number, "masks": any(changes.sets), "problems": index.problems}
+    views |= {"event_log": is_log, "drift": not is_log, "explore": True}
+    links = " · ".join(f"<code>capture.view.{name}()</code>" for name, has_content in views.items() if has_content)
+    return f'{show.look()}{cards(figures).html}<div class="cdcwb-box"><p>To look at next: {links}</p></div>'

@@ -28,7 +28,7 @@ from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
-from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, Headline, Note, PanelState, Table, Widget
+from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, PanelState, Table, Widget, note
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import Panel, View
 from cdcwb.words import moment, shown_as, time_on_axis
@@ -169,11 +169,11 @@ class PageWidget(anywidget.AnyWidget):
             if isinstance(block, Figure):
                 yield {"kind": "figure", "shapes": [shape.to_plotly_json() for shape in block.figure.layout.shapes]}
                 if outside := show.outside_of(block.figure):
-                    yield {"kind": "note", "html": show.block_html(Note(outside))}
+                    yield {"kind": "note", "html": note(outside).html}
             elif isinstance(block, Table):
                 yield self._table(answer, block, tables)
                 tables += 1
-            elif not isinstance(block, Headline | Widget):
+            elif not isinstance(block, Widget):
                 yield {"kind": "note", "html": show.block_html(block, answer.links)}
 
     def _table(self, answer: Answer, block: Table, number: int) -> Message:

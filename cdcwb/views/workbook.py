@@ -32,17 +32,12 @@ import cdcwb
 capture = cdcwb.load(path, format, **json.loads(options))
 capture"""
 _PAGES: Final = {
-    "Changes over time and by table": "capture.view.capture()",
-    "Transactions": "capture.view.transactions()",
-    "Change masks": "capture.view.masks()",
-    "Records and their bytes": "capture.view.explore()",
-    "Schema drift": "capture.view.drift()",
-}
-_PAGES_OF_A_LOG: Final = {
-    "Changes over time and by table": "capture.view.capture()",
-    "Change masks": "capture.view.masks()",
-    "Records and their bytes": "capture.view.explore()",
-    "Event log and XDS": "capture.view.event_log()",
+    "Changes over time and by table": "capture",
+    "Transactions": "transactions",
+    "Change masks": "masks",
+    "Records and their bytes": "explore",
+    "Schema drift": "drift",
+    "Event log and XDS": "event_log",
 }
 _HELP: Final = (
     "Drag over a chart to select a time, tick values in the bar, click a bar, a cell or a row to see its record and "
@@ -75,7 +70,8 @@ def make_workbook(
             raise OptionError(f"{to} {was}: name another folder with --to")
     write_text(to / _ABOUT, json.dumps(about, indent=1))
     parameters = {"path": path, "format": format, "options": json.dumps(about["options"], ensure_ascii=False)}
-    pages = _PAGES_OF_A_LOG if is_log else _PAGES
+    others = ("transactions", "drift") if is_log else ("event_log",)
+    pages = {heading: f"capture.view.{name}()" for heading, name in _PAGES.items() if name not in others}
     _write(to / WORKBENCH, _workbench(last_part(path).name, pages), parameters)
     for source in notebooks().values():
         if not source.stem.endswith("start_here"):  # it has no capture

@@ -14,6 +14,7 @@ import pytest
 
 from cdcwb.charts.theme import DARK
 from cdcwb.errors import CaptureError
+from cdcwb.report.answer import HEADLINE
 from cdcwb.report.facts import MIME
 from cdcwb.report.html import (
     CODE,
@@ -26,7 +27,7 @@ from cdcwb.report.html import (
     write_index,
     write_scripts,
 )
-from cdcwb.report.show import FIGURE_MIME, HEADLINE, NOTHING, STYLE
+from cdcwb.report.show import FIGURE_MIME, NOTHING, STYLE
 from cdcwb.writing import write_text
 
 HOSTILE = "</script><script>alert(1)</script><!--\u2028"

@@ -47,6 +47,12 @@ def put_verdict(health: Health) -> None:
     show.put_blocks(answer)
 
 
+def put_headline(text: str) -> None:
+    answer = Answer()
+    answer.page_headline(text)
+    show.put_blocks(answer)
+
+
 def cells(html: str) -> list[str]:
     return re.findall(r"<td[^>]*>(.*?)</td>", html)
 
@@ -134,7 +140,7 @@ def test_captured_text_is_escaped_wherever_it_is_shown(shown: list[dict[str, Any
     put_cards([(HOSTILE, HOSTILE, HOSTILE)])
     show.note(HOSTILE)
     put_verdict(Health(Tone.BAD, HOSTILE, HOSTILE))
-    show.headline(HOSTILE)
+    put_headline(HOSTILE)
     assert len(shown) == 5
     for output in shown:
         assert "<script" not in output["text/html"]

@@ -18,7 +18,7 @@ from cdcwb.explore.model import Explorer
 from cdcwb.explore.widget import ExplorerWidget
 from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.report import show
-from cdcwb.report.answer import FIRST_ROWS, Note
+from cdcwb.report.answer import FIRST_ROWS, note
 from cdcwb.times import time_of
 from cdcwb.views import PAGES, Views
 from cdcwb.views.card import card
@@ -388,7 +388,7 @@ def test_hostile_names_are_escaped_in_tables(views: Views) -> None:
     (table,) = views.capture.tables().answers()["capture.tables"].tables
     hostile = "<img src=x onerror=alert(1)>"
     assert "<img" not in show.block_html(table, None, [{**table.rows[0], "table": hostile}])
-    assert "<img" not in show.block_html(Note(hostile))
+    assert "<img" not in note(hostile).html
 
 
 def test_a_panel_below_a_heading_of_the_notebook_has_no_title_of_its_own(views: Views) -> None:

@@ -22,7 +22,7 @@ from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
 from cdcwb.times import micros
 from cdcwb.views.bench import making
-from cdcwb.views.pages.page import Page, add_marks, panel
+from cdcwb.views.pages.page import Page, add_marks, panel, problems
 from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, size, tally, time_on_axis
 
@@ -77,13 +77,6 @@ class CapturePage(Page):
     def changed_tables(self) -> list[dict[str, Any]]:
         """The tables with changes, most changed first."""
         return ask.tables(self.capture)
-
-    @cached_property
-    def versions_of_tables(self) -> Counter[str]:
-        """The number of versions of each table."""
-        rows = listed(self.capture, "table_versions")
-        names = (".".join(filter(None, (row["schema_name"], row["table_name"]))) for row in rows)
-        return Counter(filter(None, names))
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
@@ -156,9 +149,11 @@ class CapturePage(Page):
     def tables(self, answer: Answer) -> None:
         """The tables, most changed first, with their operations."""
         rows = self.changed_tables
-        versions = self.versions_of_tables
-        none: dict[str, Any] = {"changes": 0, "operations": [], "first_time": None, "last_time": None}
-        none |= {"first_position": None, "last_position": None}
+        described = listed(self.capture, "table_versions")
+        named = (".".join(filter(None, (row["schema_name"], row["table_name"]))) for row in described)
+        versions = Counter(filter(None, named))
+        none: dict[str, Any] = dict.fromkeys(("first_time", "last_time", "first_position", "last_position"))
+        none |= {"changes": 0, "operations": []}
         changed = {row["table"] for row in rows}
         if not self.asked.limits:
             rows = [*rows, *({"table": name, **none} for name in versions if name not in changed)]
@@ -187,10 +182,7 @@ class CapturePage(Page):
         heads = "record_type: record type; records"
         answer.table(types[:60], heads, total=len(types), none="No record has a type.")
 
-    @panel("Problems", live=True)
-    def problems(self, answer: Answer) -> None:
-        """Problems by code, the worst one by one, and the commands that show their records."""
-        self.list_problems(answer)
+    problems = panel("Problems", live=True)(problems)
 
     @panel("Versions of tables")
     def versions(self, answer: Answer) -> None:

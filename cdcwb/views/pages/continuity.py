@@ -116,18 +116,16 @@ class ContinuityPage(Page):
         facts |= {"continuity_unchecked": self.unchecked, "counted_transactions": numbers.transactions}
         facts |= {"counter_contradictions": numbers.contradictions}
         self.begin(answer, facts)
+        counted = "none", "no event has a number"
+        if numbers.transactions:
+            of_all = plural(numbers.transactions, "transaction")
+            counted = count(numbers.contradictions), f"contradictions in {of_all} with numbered events"
         answer.cards(
             [
                 ("breaks", count(result.breaks), tally(result.kinds) if result.breaks else result.summary),
                 ("rows", count(sum(table["rows"] for table in result.tables)), "with a key"),
                 ("compared", count(result.facts["compared"]), "changes that follow another one of their row"),
-                (
-                    "counters",
-                    count(numbers.contradictions) if numbers.transactions else "none",
-                    f"contradictions in {plural(numbers.transactions, 'transaction')} with numbered events"
-                    if numbers.transactions
-                    else "no event has a number",
-                ),
+                ("counters", *counted),
                 self.problems_card(),
             ]
         )
@@ -227,9 +225,7 @@ class ContinuityPage(Page):
     def breaks(self, answer: Answer) -> None:
         """The breaks one by one, with both records."""
         shown = [{**row, "row": key_text(row["key"])} for row in self.result.listed[:_ROWS]]
-        headings = f"kind; table; row; operation: change; position; {_CONTRADICTS}"
-        headings += "; columns" if any(row["columns"] for row in shown) else ""
-        headings += "; distance: late by" if any(row["distance"] for row in shown) else ""
+        headings = f"kind; table; row; operation: change; position; {_CONTRADICTS}; columns?; distance?: late by"
         headings += "; file; offset; earlier_offset: earlier offset"
         answer.table(shown, headings, total=self.result.breaks, cells=self._both(shown))
         if self.result.breaks > MOST_BREAKS:

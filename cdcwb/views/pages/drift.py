@@ -92,16 +92,13 @@ class Drift(Page):
         facts["drift_findings_by_rule"] = dict(Counter(str(finding.rule) for finding in findings).most_common())
         by_severity = dict(Counter(str(finding.severity) for finding in findings))
         self.begin(answer, facts | {"drift_details": details, "drift_findings_by_severity": by_severity})
+        changed = {step.new.table for step in changes}
         lacking = count(sum(row["events"] for row in without))
         where = f"in {plural(len(without), 'table')}" if without else "each row has one"
         answer.cards(
             [
                 ("tables", count(len(several)), f"{count(changing)} with more than one version"),
-                (
-                    "schema changes",
-                    count(len(changes)),
-                    f"in {plural(len({step.new.table for step in changes}), 'table')}",
-                ),
+                ("schema changes", count(len(changes)), f"in {plural(len(changed), 'table')}"),
                 ("versions", count(len(versions)), f"{count(unused)} of them without a row"),
                 ("findings", count(len(findings)), tally(by_severity)),
                 ("rows without a version", lacking, where),
@@ -149,7 +146,8 @@ class Drift(Page):
         """Differences between versions, worst first."""
         heads = "severity; rule; table; column; old; new; first_position; first_at: first time; evidence"
         rows = [{name: getattr(finding, name) for name in headings(heads)} for finding in self.reported[:200]]
-        answer.table(_in_words(rows), heads, total=len(self.reported), none="No findings.")
+        rows = [row | {"rule": row["rule"].replace("_", " ")} for row in rows]
+        answer.table(rows, heads, total=len(self.reported), none="No findings.")
 
     @panel("Column by column")
     def differences(self, answer: Answer) -> None:
@@ -184,11 +182,6 @@ class Drift(Page):
         rows = self.drift.without_version
         answer.table(rows, heads, none="Every row has a version that is known.")
         answer.record({"rows_without_version": self.answered_by()["rows_without_version"]})
-
-
-def _in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with readable rule names."""
-    return [row | {"rule": row["rule"].replace("_", " ")} for row in rows]
 
 
 _RULES: Final = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log import read_settings, snapshot_files
-from cdcwb.analysis.event_log_page import LogPage, Records
+from cdcwb.analysis.event_log_page import LogPage
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.xds_changes import page_of
@@ -18,7 +18,7 @@ from cdcwb.formats.options import as_bool
 from cdcwb.model import Problem
 from cdcwb.report import xml
 from cdcwb.report.answer import Answer
-from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.views.pages.page import Facts, Page, panel, problems, tone_for
 from cdcwb.words import count, joined, plural
 from cdcwb.xds.changes import NO_KEY
 
@@ -71,11 +71,6 @@ class EventLog(Page):
         """Whether there is nothing to show; the headline has the reason."""
         no_key = not self.log and any((row["reason"] or "").startswith(NO_KEY) for row in self.page.reasons)
         return not self.facts["documents"] and (no_key or not self.facts["rows"])
-
-    @cached_property
-    def objects_drawn(self) -> Records:
-        """The first rows of the objects with most rows in a log."""
-        return words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)) if self.log else []
 
     @staticmethod
     def headline_of(facts: Facts) -> str:
@@ -171,7 +166,8 @@ class EventLog(Page):
         """The histories of the objects of an event log with most rows."""
         if not self.log:
             return
-        rows, objects = answer.linked(self.objects_drawn), self.facts["objects"]
+        rows = answer.linked(words.with_object(self.log.objects(lanes=_LANES, rows=_ROWS)))
+        objects = self.facts["objects"]
         figure = charts.histories(rows, words.TYPES)
         drawn = figure.layout.meta["objects"]
         answer.record({"objects_shown": drawn})
@@ -214,10 +210,7 @@ class EventLog(Page):
             headings = "table; sentence; file: first in; offset: at offset"
             answer.table(spellings, headings, none="Each key has one spelling.")
 
-    @panel("Problems")
-    def problems(self, answer: Answer) -> None:
-        """Problems by code, the worst one by one, and the commands that show their records."""
-        self.list_problems(answer)
+    problems = panel("Problems")(problems)
 
     @panel("Publisher settings")
     def publishing(self, answer: Answer) -> None:

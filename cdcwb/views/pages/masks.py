@@ -119,22 +119,16 @@ class Masks(Page):
         facts |= {"updates": totals["updates"], "updates_told_by": by_source, "columns_changed": len(changed)}
         self.begin(answer, facts | {"updates_tables": len(known)})
         unknown, unmasked = totals["not_told"], totals["updates"] - totals["with_mask"]
+        lacking = f"none for {plural(unknown, 'update')}" if unknown else "for every update"
+        others = "for the others: their images or the log record" if unmasked else "all of them"
         share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
         answer.cards(
             [
                 ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
-                (
-                    "source of the change information",
-                    tally(by_source),
-                    f"none for {plural(unknown, 'update')}" if unknown else "for every update",
-                ),
+                ("source of the change information", tally(by_source), lacking),
                 ("no-op updates", count(totals["idle"]), share or "there are no updates"),
                 ("columns that change", count(len(changed)), f"of {count(len(self.columns))} in updates"),
-                (
-                    "with a change mask",
-                    count(totals["with_mask"]),
-                    "for the others: their images or the log record" if unmasked else "all of them",
-                ),
+                ("with a change mask", count(totals["with_mask"]), others),
             ]
         )
         if totals["updates"] and not totals["with_mask"]:
@@ -159,18 +153,18 @@ class Masks(Page):
         cells = self.cells[0]
         page = self.every_time(answer)
         drawn, width_us, _ = page.cells
-        with_cells = [name for name in page.changed.tables if any(cell["table"] == name for cell in drawn)]
+        with_cells = page.with_cells
         updates, idle = self.changed.updates.total(), self.changed.idle.total()
         if updates:
             of_tables = plural(len(self.changed.updates), "table")
             answer.headline = f"{plural(updates, 'update')} of {of_tables} change "
             answer.headline += plural(len(self.changed.columns), "column")
             answer.headline += f"; {plural(idle, 'no-op update')}" if idle else ""
-        for name in with_cells[: self.most_tables]:
+        for name, figure in page.figures.items():
             some = [cell for cell in drawn if cell["table"] == name]
             answer.note(f"{name}:")
             heads = "began_at: from; column; changed: updates"
-            answer.chart(page.drawn(name), some, heads, page.first_in(name, width_us))
+            answer.chart(figure, some, heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
         untimed = self.changed.columns.total() - changed
         if cells and untimed:
@@ -186,18 +180,18 @@ class Masks(Page):
         answer.record({"updates": updates, "updates_idle": idle})
         answer.record({"columns_changed": len(self.changed.columns)})
 
-    def drawn(self, table: str) -> go.Figure:
-        """How often each column of a table was changed over time."""
-        if table not in self._drawn:
-            cells, width_us, axis = self.cells
-            assert axis is not None, "there are cells"
-            some = [cell for cell in cells if cell["table"] == table]
-            self._drawn[table] = charts.changed_over_time(some, width_us, axis)
-        return self._drawn[table]
+    @cached_property
+    def with_cells(self) -> list[str]:
+        """The tables with columns that were changed at a known time."""
+        return [name for name in self.changed.tables if any(cell["table"] == name for cell in self.cells[0])]
 
     @cached_property
-    def _drawn(self) -> dict[str, go.Figure]:
-        return {}
+    def figures(self) -> dict[str, go.Figure]:
+        """How often each column was changed over time, by table."""
+        cells, width_us, axis = self.cells
+        drawn = self.with_cells[: self.most_tables]
+        tables = {name: [cell for cell in cells if cell["table"] == name] for name in drawn}
+        return {name: charts.changed_over_time(some, width_us, axis) for name, some in tables.items() if axis}
 
     def first_in(self, table: str, width_us: int | None = None) -> Callable[[Mapping[str, Any]], int | None]:
         """The record of the first update of a table in a cell of a figure; ``width_us``: of a bin of time."""

@@ -235,12 +235,8 @@ class Page:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         health = self.opened.health
         marks = self._marks()
-        common: dict[str, Any] = {
-            "title": self.title,
-            "what": health.what,
-            "verdict": health.verdict,
-            "tone": health.tone,
-        }
+        common: dict[str, Any] = {"title": self.title}
+        common |= {name: getattr(health, name) for name in ("what", "verdict", "tone")}
         common |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
         if self.shows_health:
             answer.verdict(health)
@@ -279,46 +275,9 @@ class Page:
         each."""
         rows = "rows; " if any(entry["rows"] is not None for entry in files) else ""
         heads = f"file; bytes; shape; compression; {rows}{counts}; ledger: accounted for"
-        accounted = {"closes": "all"}
-        shown = [
-            {**entry, "bytes": entry["size"], "ledger": accounted.get(entry["ledger"], entry["ledger"])}
-            for entry in files[:100]
-        ]
-        none = "The capture is a table, not files."
-        answer.table(shown, heads, total=len(files), none=none)
-
-    # --- panels of several pages --------------------------------------------------------------------------------------
-
-    def list_problems(self, answer: Answer) -> None:
-        """Problems by code, the worst one by one, and the commands that show their records."""
-        codes = integrity.by_code(self.capture)
-        total = sum(row["problems"] for row in codes)
-        numbers = {row["code"]: row["problems"] for row in codes}
-        often = ", ".join(f"{code} {count(number)}" for code, number in Counter(numbers).most_common(_CODES))
-        answer.headline = f"{plural(total, 'problem')}: {often}" if total else ""
-        for row in codes:
-            row["title"] = Problem(row["code"]).heading if row["code"] in list(Problem) else row["code"]
-        heads = "severity; code; title: what it means; problems"
-        heads += "; transactions" if any(row["transactions"] for row in codes) else ""
-        heads += "; file: first in; offset: at offset"
-        answer.table(codes, heads, none="No problem.")
-        answer.record({"problems": total, "problem_codes": numbers})
-        if not codes:
-            answer.record({"problem_places": []})
-            return
-        worst = integrity.worst(self.capture, _WORST)
-        heads = "severity; code; sentence; table"
-        heads += "; transaction_id" if any(row["transaction_id"] for row in worst) else ""
-        heads += "; file; offset; length; first_bytes"
-        answer.table(worst, heads, total=total)
-        by_file = readers(self.capture, self.asked.options)
-        places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
-        commands = {place: command(*place[1:], by_file) for place in dict.fromkeys(places)}
-        answer.record({"problem_places": [[*place, text] for place, text in commands.items()]})
-        shown = {text: code for (code, *_), text in commands.items() if text}
-        if shown:
-            answer.note("To dissect a record, paste its command into a shell:")
-            answer.table([{"code": code, "command": text} for text, code in shown.items()], "code; command")
+        words = {"closes": "all"}
+        shown = [row | {"bytes": row["size"], "ledger": words.get(row["ledger"], row["ledger"])} for row in files]
+        answer.table(shown[:100], heads, total=len(files), none="The capture is a table, not files.")
 
     @panel("How the capture was read")
     def reading(self, answer: Answer) -> None:
@@ -334,6 +293,32 @@ class Page:
         """The bookmarks of a saved capture."""
         folder = Path(self.asked.path)
         return bookmarks_of(folder) if folder.is_dir() else []
+
+
+def problems(page: Page, answer: Answer) -> None:
+    """Problems by code, the worst one by one, and the commands that show their records: a panel of several pages."""
+    codes = integrity.by_code(page.capture)
+    total = sum(row["problems"] for row in codes)
+    numbers = {row["code"]: row["problems"] for row in codes}
+    often = ", ".join(f"{code} {count(number)}" for code, number in Counter(numbers).most_common(_CODES))
+    answer.headline = f"{plural(total, 'problem')}: {often}" if total else ""
+    for row in codes:
+        row["title"] = Problem(row["code"]).heading if row["code"] in list(Problem) else row["code"]
+    heads = "severity; code; title: what it means; problems; transactions?; file: first in; offset: at offset"
+    answer.table(codes, heads, none="No problem.")
+    answer.record({"problems": total, "problem_codes": numbers})
+    worst = integrity.worst(page.capture, _WORST) if codes else []
+    if codes:
+        heads = "severity; code; sentence; table; transaction_id?; file; offset; length; first_bytes"
+        answer.table(worst, heads, total=total)
+    by_file = readers(page.capture, page.asked.options) if codes else {}
+    places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
+    commands = {place: command(*place[1:], by_file) for place in dict.fromkeys(places)}
+    answer.record({"problem_places": [[*place, text] for place, text in commands.items()]})
+    shown = {text: code for (code, *_), text in commands.items() if text}
+    if shown:
+        answer.note("To dissect a record, paste its command into a shell:")
+        answer.table([{"code": code, "command": text} for text, code in shown.items()], "code; command")
 
 
 def tone_for(is_wrong: Any, is_doubtful: Any) -> Tone:

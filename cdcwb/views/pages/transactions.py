@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from cdcwb import charts
-from cdcwb.analysis import concurrency, integrity, transactions
+from cdcwb.analysis import concurrency, integrity
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
@@ -23,7 +23,7 @@ from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
 from cdcwb.report.facts import stored
 from cdcwb.times import time_of
-from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.views.pages.page import Facts, Page, panel, problems, tone_for
 from cdcwb.words import count, joined, moment, plural, rounded, tally, to_the_second, visible
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class Transactions(Page):
         incomplete = f"others: {tally(lacking)}".replace("_", " ") if lacking else "all of them"
         incomplete = "nothing numbers their events" if self.all_unknown else incomplete
         committed_only = summary["committed_only"]
+        reread = "from where to read so that nothing is missed"
         answer.cards(
             [
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
@@ -174,9 +175,7 @@ class Transactions(Page):
                 ("longest transaction", longest, "of those with begin and end"),
                 self.time_card(self.first, self.last),
                 ("log covered from", facts["first_position"] or "not known", to_position),
-                None
-                if committed_only
-                else ("restart position", restart, "from where to read so that nothing is missed"),
+                None if committed_only else ("restart position", restart, reread),
                 self.problems_card(),
             ]
         )
@@ -298,7 +297,7 @@ class Transactions(Page):
     @panel("Commit latency")
     def latency(self, answer: Answer) -> None:
         """The latency from changes to commit, and the duration of transactions."""
-        waited, lasted = transactions.latency(self.capture)
+        waited, lasted = ask.latency(self.capture)
         heads = "what: of; known; p50_us; p95_us; p99_us; most_us"
         both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
         answer.table(
@@ -455,19 +454,10 @@ class Transactions(Page):
         rest = ask.unfinished(self.capture, 30) if self.facts["transactions_unfinished"] else []
         places = "transaction_id; outcome; missing: what is missing; began_at; changes; tables"
         places += "; first_position: from position; end_position: to position"
-        none = (
-            "Every transaction was committed."
-            if self.all_unknown
-            else "Every transaction was committed and is complete."
-        )
+        none = f"Every transaction was committed{'' if self.all_unknown else ' and is complete'}."
         none = none if self.facts["transactions"] else "There are no transactions."
-        answer.table(
-            rest,
-            places,
-            total=self.facts["transactions_unfinished"],
-            none=none,
-            ranked=lambda limit, *_: ask.unfinished(self.capture, limit),
-        )
+        number = self.facts["transactions_unfinished"]
+        answer.table(rest, places, total=number, none=none, ranked=lambda most, *_: ask.unfinished(self.capture, most))
         if self.facts["transactions_unknown"]:
             answer.note(
                 f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether they are "
@@ -495,10 +485,7 @@ class Transactions(Page):
         else:
             answer.note("There are no changes.")
 
-    @panel("Problems", live=True)
-    def problems(self, answer: Answer) -> None:
-        """Problems by code, the worst one by one, and the commands that show their records."""
-        self.list_problems(answer)
+    problems = panel("Problems", live=True)(problems)
 
     @panel("Files")
     def files(self, answer: Answer) -> None:
