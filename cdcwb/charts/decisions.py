@@ -19,27 +19,16 @@ from cdcwb.words import count, plural
 Record = Mapping[str, Any]
 
 LOOKS: Final[dict[str, Look]] = {
-    "published": Look("published", SAFE[6]),
-    "skipped": Look("skipped", SAFE[10], "/"),
-    "invalid": Look("invalid", SAFE[1], "x"),
-    "waiting": Look("waiting", SAFE[0], ".", theme.INK),
-    "no_effect": Look("no effect", SAFE[2], "\\", theme.INK),
-    "overridden": Look("overridden", SAFE[4], "-"),
-    "needs_snapshot": Look("needs a snapshot", SAFE[5], "+"),
+    "published": Look("published", SAFE[6], symbol="square"),
+    "skipped": Look("skipped", SAFE[10], "/", symbol="circle"),
+    "invalid": Look("invalid", SAFE[1], "x", symbol="triangle-up"),
+    "waiting": Look("waiting", SAFE[0], ".", theme.INK, symbol="triangle-right"),
+    "no_effect": Look("no effect", SAFE[2], "\\", theme.INK, symbol="hexagon2"),
+    "overridden": Look("overridden", SAFE[4], "-", symbol="diamond"),
+    "needs_snapshot": Look("needs a snapshot", SAFE[5], "+", symbol="pentagon"),
     "left_out": Look("left out", SAFE[7], "|"),
 }
 """The look of each decision, in the order of the legend."""
-
-SYMBOLS: Final[dict[str, str]] = {
-    "published": "square",
-    "skipped": "circle",
-    "invalid": "triangle-up",
-    "waiting": "triangle-right",
-    "no_effect": "hexagon2",
-    "overridden": "diamond",
-    "needs_snapshot": "pentagon",
-}
-"""The marker symbol of each decision."""
 
 _SIZES: Final = {"published": 19, "overridden": 23, "invalid": 26, "waiting": 26}  # large enough for a digit
 WHITE: Final = ("overridden", "needs_snapshot")  # dark markers with white digits
@@ -92,7 +81,7 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     longest = max((row["place"] for row in rows), default=1)
     for decision in known_first(LOOKS, (row["decision"] for row in rows)):
         look, some = theme.look(LOOKS, decision), [row for row in rows if row["decision"] == decision]
-        marker = {"symbol": SYMBOLS.get(decision or "", "star"), "color": look.colour, "opacity": 1}
+        marker = {"symbol": look.symbol or "star", "color": look.colour, "opacity": 1}
         marker |= {"size": _SIZES.get(decision or "", 21), "line": {"color": look.edge, "width": 1}}
         add_markers(
             figure,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.traces import date_axis, line_axis, on_axis
+from cdcwb.charts.traces import add_bars, date_axis, line_axis, on_axis
 from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, moment, plural, rounded
 
@@ -34,16 +34,10 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
         for number, row in enumerate(rows)
     ]
     figure = theme.figure(height=300, showlegend=False, bargap=0.06)
-    figure.add_bar(
-        x=list(range(len(rows))),
-        y=theme.column(row["count"] or None for row in rows),
-        text=["<br>".join(names) for names in above],
-        textposition="outside",
-        cliponaxis=False,
-        marker=theme.OUTCOMES["committed"].bar(),
-        customdata=theme.column(texts),
-        hovertemplate="%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}<extra></extra>",
-    )
+    words = {"text": ["<br>".join(names) for names in above], "textposition": "outside", "cliponaxis": False}
+    look, hover = theme.OUTCOMES["committed"], "%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}"
+    numbers = [row["count"] for row in rows]
+    add_bars(figure, look, title, range(len(rows)), numbers, texts, hover, upright=True, **words)
     figure.update_layout(
         xaxis=line_axis([theme.label(row["bin"]) for row in rows], title={"text": title}),
         yaxis=theme.counts(largest, f"{what}s"),

@@ -11,7 +11,6 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.traces import add_bars, add_bins, add_markers, date_axis, line_axis, on_axis
-from cdcwb.model import Operation
 from cdcwb.times import TimeAxis, axis_of, micros
 from cdcwb.words import count, duration, moment, plural
 
@@ -25,13 +24,6 @@ KINDS: Final[dict[str, theme.Look]] = {
     "extra": theme.Look("extra", theme.SAFE[0], "x", theme.INK),
     "different": theme.Look("different", theme.SAFE[6]),
     "late": theme.Look("late", theme.SAFE[2], ".", theme.INK),
-}
-_SYMBOLS: Final = {
-    Operation.INSERT: "triangle-up",
-    Operation.REFRESH: "triangle-right",
-    Operation.UPDATE: "circle",
-    Operation.DELETE: "x",
-    Operation.TRUNCATE: "square",
 }
 _ROW: Final = 22
 
@@ -80,43 +72,32 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
         look = theme.look(theme.OPERATIONS, operation)
         for back in (False, True):
             some = [c for c in timed if c["operation"] == operation and c["taken_back"] is back]
-            points = [(c, d) for c in some for d in c["differences"] if d["column"] in places]
-            points += [(c, None) for c in some if not c["differences"]]
-            if not points:
-                continue
-            symbol = _SYMBOLS.get(operation, "diamond")
-            marker: dict[str, Any] = {
-                "symbol": f"{symbol}-open" if back else symbol,
-                "color": look.edge if back else look.colour,
-            }
-            marker |= {"size": 10, "line": {"color": look.edge, "width": 1}}
-            add_markers(
-                figure,
-                f"{look.title}, rolled back or undone" if back else look.title,
-                [change for change, _ in points],
-                [on_axis(change["at"]) for change, _ in points],
-                [0 if difference is None else places[difference["column"]] for _, difference in points],
-                marker,
-                [
-                    [
-                        moment(change["at"]),
-                        theme.label(change["outcome"]),
-                        "" if difference is None else _description(difference),
-                    ]
-                    for change, difference in points
-                ],
-                f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}",
-            )
+            pairs = [(c, d) for c in some for d in c["differences"] if d["column"] in places]
+            points = [
+                {**c, "line": places[d["column"]], "words": f"{theme.label(d['column'])}: {theme.label(d['told'])}"}
+                for c, d in pairs
+            ]
+            points += [{**change, "line": 0, "words": ""} for change in some if not change["differences"]]
+            if points:
+                symbol = look.symbol or "diamond"
+                looks = (f"{symbol}-open", look.edge) if back else (symbol, look.colour)
+                marker = dict(zip(("symbol", "color"), looks, strict=True))
+                add_markers(
+                    figure,
+                    f"{look.title}, rolled back or undone" if back else look.title,
+                    points,
+                    [on_axis(point["at"]) for point in points],
+                    [point["line"] for point in points],
+                    {**marker, "size": 10, "line": {"color": look.edge, "width": 1}},
+                    [[moment(point["at"]), theme.label(point["outcome"]), point["words"]] for point in points],
+                    f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}",
+                )
     lines = [f"{theme.label(name, 30)}  {count(written[name])}" for name in names]
     height = [-0.7, max(len(names), 2) - 0.3]
     yaxis = line_axis(lines, range=height, showgrid=True, ticks="outside")
     figure.update_layout(showlegend=True, xaxis=date_axis(), yaxis=yaxis)
     theme.limit_time(figure, axis_of([micros(change["at"]) for change in timed]), "change")
     return figure
-
-
-def _description(difference: Record) -> str:
-    return f"{theme.label(difference['column'])}: {theme.label(difference['told'])}"
 
 
 def difference_rates(records: Iterable[Record]) -> go.Figure:
@@ -153,14 +134,9 @@ def delays(records: Sequence[Record]) -> go.Figure:
     for title, look, numbers in parts:
         if title == "late" and not any(numbers):
             continue
-        figure.add_bar(
-            name=title,
-            x=list(range(len(records))),
-            y=[number or None for number in numbers],
-            marker=look.bar(),
-            customdata=[[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)],
-            hovertemplate="%{customdata[0]} " + title + "<br>%{customdata[1]}<extra></extra>",
-        )
+        texts = [[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)]
+        hover = f"%{{customdata[0]}} {title}<br>%{{customdata[1]}}"
+        add_bars(figure, look, title, range(len(records)), numbers, texts, hover, upright=True)
     figure.update_layout(
         xaxis=line_axis(labels, tickangle=-40, title={"text": "time in the target minus time in the source"}),
         yaxis=theme.counts(max((row["changes"] for row in records), default=0), "matched changes"),

@@ -234,18 +234,10 @@ class PositionScale:
             self.breaks.append((start[left] + used[left][1] + start[right] + used[right][0]) / 2)
         return {p: start[log] + byte for p, (log, byte) in zip(self._sorted, split, strict=True)}
 
-    def __len__(self) -> int:
-        return len(self._sorted)
-
     @property
     def span(self) -> int:
         """The length of the axis; the lowest position is at 0."""
         return self._at[self._sorted[-1]] if self._sorted else 0
-
-    @property
-    def last(self) -> str | None:
-        """The highest position; None without positions."""
-        return self._sorted[-1] if self._sorted else None
 
     @property
     def unit(self) -> str:

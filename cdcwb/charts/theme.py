@@ -58,7 +58,7 @@ DARK: Final[dict[str, str]] = {
     SAFE[10]: "rgb(158, 165, 172)",
     **{edge: colour for colour, edge in EDGES.items()},
 }
-"""Replacements of colours on a dark page. Patterns are unchanged."""
+"""Replacements of colours on a dark page, where ``dark.js`` makes them. Patterns are unchanged."""
 
 _MARGIN: Final = 20
 """The range of a time axis as a multiple of the margin at either end. Bins fit into the margin: they are at most 2.5
@@ -75,13 +75,14 @@ Pages add ``responsive``; JupyterLab fits charts to their cell itself, and with 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The style of one outcome or operation: its label, its colour, its pattern (plotly's names; empty: plain) and the
-    pattern's own colour."""
+    """The style of one outcome or operation: its label, its colour, its pattern (plotly's names; empty: plain), the
+    pattern's own colour, and the symbol of its markers."""
 
     title: str
     colour: str
     pattern: str = ""
     ink: str = "white"
+    symbol: str = ""
 
     @property
     def edge(self) -> str:
@@ -105,11 +106,11 @@ OUTCOMES: Final[dict[str, Look]] = {
     Outcome.UNDO: Look("undo", SAFE[9], "\\"),
 }
 OPERATIONS: Final[dict[str, Look]] = {
-    Operation.INSERT: Look("INSERT", SAFE[3]),
-    Operation.UPDATE: Look("UPDATE", SAFE[0], "/", INK),
-    Operation.DELETE: Look("DELETE", SAFE[1], "x"),
-    Operation.REFRESH: Look("REFRESH", SAFE[7], "-"),
-    Operation.TRUNCATE: Look("TRUNCATE", SAFE[8], "+"),
+    Operation.INSERT: Look("INSERT", SAFE[3], symbol="triangle-up"),
+    Operation.UPDATE: Look("UPDATE", SAFE[0], "/", INK, symbol="circle"),
+    Operation.DELETE: Look("DELETE", SAFE[1], "x", symbol="x"),
+    Operation.REFRESH: Look("REFRESH", SAFE[7], "-", symbol="triangle-right"),
+    Operation.TRUNCATE: Look("TRUNCATE", SAFE[8], "+", symbol="square"),
     Operation.DDL: Look("DDL", SAFE[5], "."),
 }
 
@@ -195,17 +196,6 @@ def _template() -> go.layout.Template:
             "margin": {"l": 12, "r": 16, "t": 56, "b": 12},  # the buttons appear above the legend
         }
     )
-
-
-def darkened(value: Any, key: str = "") -> Any:
-    """The content of a figure (as in its JSON) with the colours of a dark page. Only properties that are colours are
-    replaced, never texts; ``dark.js`` does the same in a browser or JupyterLab with a dark theme."""
-    if isinstance(value, dict):
-        return {name: part if name == "fgcolor" else darkened(part, name) for name, part in value.items()}
-    if isinstance(value, list):
-        return [darkened(part, key) for part in value]
-    coloured = isinstance(value, str) and (key.endswith("color") or key in ("colorscale", "colorway"))
-    return DARK.get(value, value) if coloured else value
 
 
 def whole_step(largest: int) -> dict[str, Any]:

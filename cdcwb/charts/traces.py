@@ -49,20 +49,25 @@ def add_bars(
     figure: go.Figure,
     look: Look,
     name: str,
-    lines: Sequence[int],
+    lines: Sequence[Any],
     numbers: Iterable[float],
     texts: Sequence[Sequence[str]],
     hover: str,
+    upright: bool = False,
+    **more: Any,
 ) -> None:
-    """A horizontal bar on each of some lines. ``hover`` is plotly's template over the ``texts`` of each bar."""
+    """A horizontal bar on each of some lines, or an upright one at each of some places. ``hover`` is plotly's template
+    over the ``texts`` of each bar."""
+    lengths = theme.column(number or None for number in numbers)  # a bar of length 0 would have an outline
+    ends = (theme.column(lines), lengths) if upright else (lengths, theme.column(lines))
     figure.add_bar(
-        orientation="h",
+        orientation="v" if upright else "h",
         name=name,
-        x=theme.column(number or None for number in numbers),  # a bar of length 0 would have an outline
-        y=theme.column(lines),
+        **dict(zip("xy", ends, strict=True)),
         marker=look.bar(),
         customdata=theme.column(texts),
         hovertemplate=f"{hover}<extra></extra>",
+        **more,
     )
 
 
@@ -110,15 +115,9 @@ def add_bins(
     template over the number in words and the begin."""
     shown = list(bins)
     half = timedelta(microseconds=width_us) / 2
-    figure.add_bar(
-        name=name,
-        x=theme.column(on_axis(begin + half) for begin, _ in shown),
-        y=theme.column(number for _, number in shown),
-        width=width_us / 1000,
-        marker=look.bar(),
-        customdata=theme.column([plural(number, "change"), moment(begin)] for begin, number in shown),
-        hovertemplate=f"{hover}<extra></extra>",
-    )
+    middles, numbers = [on_axis(begin + half) for begin, _ in shown], [number for _, number in shown]
+    texts = [[plural(number, "change"), moment(begin)] for begin, number in shown]
+    add_bars(figure, look, name, middles, numbers, texts, hover, upright=True, width=width_us / 1000)
 
 
 def add_markers(

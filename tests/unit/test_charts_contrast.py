@@ -9,7 +9,7 @@ import pytest
 
 from cdcwb.charts import theme
 from cdcwb.charts.contents import _PARTS
-from cdcwb.charts.decisions import LOOKS, SYMBOLS, WHITE
+from cdcwb.charts.decisions import LOOKS, WHITE
 from cdcwb.charts.reconcile import KINDS
 
 PAPER = {"light": "white", "dark": theme.DARK["white"]}
@@ -49,7 +49,7 @@ def test_every_mark_or_its_outline_stands_out_from_the_page(page: str) -> None:
 def test_texts_stand_out_from_the_page_and_from_the_marks_that_they_are_on(page: str) -> None:
     assert contrast(on(page, theme.INK), PAPER[page]) >= 4.5
     assert contrast(on(page, theme.MUTED), PAPER[page]) >= 4.5
-    for name in SYMBOLS:
+    for name in LOOKS:
         ink = "white" if name in WHITE else theme.ON_MARK
         assert contrast(on(page, ink), on(page, LOOKS[name].colour)) >= 4.5, name
 
