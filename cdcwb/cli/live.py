@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from cdcwb.cli.console import print_json, print_lines, safe, working
-from cdcwb.cli.options import as_json, to_folder
+from cdcwb.cli.options import as_json, to
 from cdcwb.errors import OptionError
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.words import plural, size
@@ -31,7 +31,7 @@ from cdcwb.words import plural, size
     show_default=True,
     help="latest, or a point as in --from; messages from there on are not captured.",
 )
-@to_folder("A folder; one that has a part of the capture is continued.")
+@to("DIR", "A folder; one that has a part of the capture is continued.", need="a folder")
 @click.option(
     "--client-config",
     "config",
@@ -72,14 +72,14 @@ def capture(
     URL is kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC] or kafka://HOST:PORT/^PATTERN. Started again, the command
     continues where the files end. Exit code 5: the cluster does not answer; run it again later.
     """
-    from cdcwb.live.addresses import Address, Topics, kafka_settings, parse_point
+    from cdcwb.live.addresses import Address, Topics, as_point, kafka_settings
     from cdcwb.live.topics import record
 
     if url.lower().startswith("jdbc:"):
         Address.parse(url)
         raise OptionError("topics are captured; open a table of a database with summary, export or save, -o dbtable=…")
     topics = Topics.parse(url)
-    points = parse_point(start, "--from"), parse_point(end, "--until")
+    points = as_point(start, "--from"), as_point(end, "--until")
     settings = kafka_settings(config)
     with working(text := f"capturing {topics.url}") as step:
         done = record(topics, target, *points, settings, partial(step, text), file_size, patience)

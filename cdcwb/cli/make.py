@@ -6,6 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ import click
 from cdcwb.cli.console import FINE, PROBLEMS, UNUSABLE, print_lines, safe, working
 from cdcwb.cli.options import (
     Filters,
-    Target,
     format_and_options,
     infer_keys_option,
     key_values,
@@ -22,7 +22,7 @@ from cdcwb.cli.options import (
     no_stream,
     pairs_option,
     strict,
-    to_folder,
+    to,
 )
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import absolute
@@ -36,13 +36,11 @@ THRESHOLDS: Final = 4
 @click.command()
 @click.argument("name")
 @click.argument("path", type=click.Path(), callback=no_stream)
-@click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    type=Target("FILE.html, or with all a folder: a report is a page and a file of facts", remote=True),
-    required=True,
-    help="FILE.html; the facts go to FILE.json in the same folder. With all: a folder.",
+@to(
+    "FILE",
+    "FILE.html; the facts go to FILE.json in the same folder. With all: a folder.",
+    need="FILE.html, or with all a folder: a report is a page and a file of facts",
+    remote=True,
 )
 @narrowing("tables", "time_from", "time_to")
 @click.option(
@@ -98,7 +96,7 @@ def report(
     """Write a report about a capture as one HTML file; NAME is that of a notebook without its number, such as
     transactions. NAME all writes every report and an index page into a folder."""
     from cdcwb.report import notebook_path, run_report, run_suite
-    from cdcwb.report.facts import headline, monitored
+    from cdcwb.report.facts import headline
     from cdcwb.report.runner import parameters_of
     from cdcwb.report.thresholds import judge, parse_thresholds
 
@@ -112,26 +110,27 @@ def report(
     if infer_keys:
         parameters["infer_keys"] = True
     parameters |= _own_parameters(name, own)
+    wanted = format_name, options, parameters, _print_progress, redact, fail_if
+    failed: dict[str, str] = {}
     if name == "all":
-        suite = run_suite(path, target, format_name, options, parameters, _print_progress, redact, fail_if)
-        lines = [f"{stem}.html: {headline(facts)}" for stem, facts in suite.facts.items()]
-        print_lines([safe(line) for line in (*lines, f"{target}: {plural(len(suite.facts), 'report')}, index.html")])
-        for stem, sentence in suite.failed.items():
-            _complain(f"{stem} was not made: {sentence}")
-        facts_of, judgement = suite.facts, suite.judgement
+        suite = run_suite(path, target, *wanted)
+        facts_of, failed, judgement = suite.facts, suite.failed, suite.judgement
+        lines = [f"{stem}.html: {headline(facts)}" for stem, facts in facts_of.items()]
+        lines.append(f"{target}: {plural(len(facts_of), 'report')}, index.html")
     else:
-        facts = run_report(name, path, target, format_name, options, parameters, _print_progress, redact, fail_if)
-        facts_of = {name: monitored(facts)}
-        print_lines([safe(f"{target}: {headline(facts_of[name])}")])
+        facts_of = {name: run_report(name, path, target, *wanted)}
         judgement = judge(parse_thresholds(fail_if), facts_of)
-        suite = None
+        lines = [f"{target}: {headline(facts_of[name])}"]
+    print_lines(list(map(safe, lines)))
+    for stem, sentence in failed.items():
+        _complain(f"{stem} was not made: {sentence}")
     for sentence in judgement.unknown:
         _complain(f"not evaluated: {sentence}")
     for sentence in judgement.broken:
         _complain(f"threshold broken: {sentence}")
     if judgement.broken:
         return THRESHOLDS
-    if suite is not None and suite.failed:
+    if failed:
         return UNUSABLE
     sick = any(facts.get("healthy") is False for facts in facts_of.values())
     return PROBLEMS if strict and sick else FINE
@@ -184,7 +183,7 @@ def _print_progress(text: str) -> None:
 @click.argument("format_name", metavar="FORMAT")
 @click.option("--changes", type=click.IntRange(min=0), required=True, help="Number of logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@to_folder("The folder to write to; it is created.")
+@to("DIR", "The folder to write to; it is created.", need="a folder")
 @pairs_option("A property of the capture, such as files=8 or shape=xxd")
 def synth(format_name: str, changes: int, seed: int, target: str, options: dict[str, Any]) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
@@ -192,16 +191,12 @@ def synth(format_name: str, changes: int, seed: int, target: str, options: dict[
     from cdcwb_synth import SynthError, generate
 
     text = f"generating {plural(changes, 'change')}"
-    with working(text) as step:
-
-        def show(done: int, total: int) -> None:
-            step(text, done, total)
-
-        with naming(Path(target).absolute()):
-            named = {"table_names": True} if format_name == "gbase8s" else {}
-            try:
-                generate(format_name, changes=changes, seed=seed, to=target, on_progress=show, **named | options)
-            except SynthError as reason:
-                raise OptionError(str(reason)) from None
+    named = {"table_names": True} if format_name == "gbase8s" else {}
+    with working(text) as step, naming(Path(target).absolute()):
+        wanted: dict[str, Any] = {"changes": changes, "seed": seed, "to": target, **named, **options}
+        try:
+            generate(format_name, on_progress=partial(step, text), **wanted)
+        except SynthError as reason:
+            raise OptionError(str(reason)) from None
     article = "an" if format_name.startswith("i") else "a"
     print_lines([safe(f"{target}: {article} {format_name} capture with {plural(changes, 'change')}")])

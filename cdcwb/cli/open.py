@@ -14,7 +14,7 @@ import click
 
 from cdcwb import machine
 from cdcwb.cli.console import FINE, print_lines, safe
-from cdcwb.cli.options import Target, format_and_options, no_stream
+from cdcwb.cli.options import format_and_options, no_stream, to
 from cdcwb.errors import CaptureError, OptionError
 
 _LOOPBACK: Final = "--ServerApp.ip=127.0.0.1"
@@ -23,12 +23,10 @@ _LOOPBACK: Final = "--ServerApp.ip=127.0.0.1"
 @click.command(name="open", context_settings={"ignore_unknown_options": True})
 @click.argument("path", type=click.Path(), callback=no_stream)
 @click.argument("more", metavar="[JUPYTER ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--to",
-    "target",
-    metavar="FOLDER",
-    type=Target(),
-    help="Folder for the notebooks (default: NAME-workbench in the working directory); existing notebooks are kept.",
+@to(
+    "FOLDER",
+    "Folder for the notebooks (default: NAME-workbench in the working directory); existing notebooks are kept.",
+    required=False,
 )
 @click.option("--page", metavar="NAME", help="The notebook to open, such as transactions (default: workbench).")
 @click.option("--no-lab", is_flag=True, help="Create the notebooks, and do not start a server.")

@@ -165,9 +165,12 @@ as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print JSO
 """``--json``: an answer for programs."""
 
 
-def to_folder(text: str) -> Callable[[Command], Command]:
-    """``--to DIR``: the folder that is written; ``text`` is its help."""
-    return click.option("--to", "target", metavar="DIR", type=Target("a folder"), required=True, help=text)
+def to(
+    metavar: str, text: str, need: str = "", remote: bool = False, required: bool = True
+) -> Callable[[Command], Command]:
+    """``--to``: the file or folder that is written; ``text`` is its help, ``need`` and ``remote`` those of
+    :class:`Target`."""
+    return click.option("--to", "target", metavar=metavar, type=Target(need, remote), required=required, help=text)
 
 
 def overwriting(what: str) -> Callable[[Command], Command]:

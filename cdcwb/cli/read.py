@@ -27,12 +27,12 @@ from cdcwb.cli.options import (
     Filters,
     KeyValue,
     NearestChoice,
-    Target,
     as_json,
     narrowing,
     overwriting,
     source,
     strict,
+    to,
 )
 from cdcwb.dataset import total
 from cdcwb.errors import OptionError
@@ -94,14 +94,7 @@ def continuity(source: CaptureArguments, filters: Filters, strict: bool, as_json
 
 @click.command()
 @click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="The table to write.")
-@click.option(
-    "--to",
-    "target",
-    metavar="FILE",
-    type=Target(remote=True),
-    required=True,
-    help="FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.",
-)
+@to("FILE", "FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.", remote=True)
 @click.option("--as", "kind", type=NearestChoice(STREAMS), help="Format of standard output (default: jsonl).")
 @click.option("--exact", is_flag=True, help="CSV: do not escape text that a spreadsheet would run as a formula.")
 @narrowing()
@@ -138,7 +131,7 @@ def export(
 
 
 @click.command()
-@click.option("--to", "target", metavar="DIR", type=Target("a new folder"), required=True, help="A new folder.")
+@to("DIR", "A new folder.", need="a new folder")
 @overwriting("a saved capture")
 @source
 def save(source: CaptureArguments, target: str, overwrite: bool) -> None:
@@ -212,7 +205,7 @@ _TITLES: Final = {"transaction_id": "transaction", "table_version": "table versi
 @narrowing("transactions", "time_from", "time_to", "where")
 @source
 @as_json
-@click.option("--to", "target", metavar="FILE.jsonl", type=Target(), help="Write the output of --json to this file.")
+@to("FILE.jsonl", "Write the output of --json to this file.", required=False)
 def history(
     source: CaptureArguments,
     table: str,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.options import CaptureArguments, KeyValue, Target, Time, infer_keys_option, overwriting, source
+from cdcwb.cli.options import CaptureArguments, KeyValue, Target, Time, infer_keys_option, overwriting, source, to
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -33,13 +32,10 @@ _MOST: Final = 10
 
 
 @click.command()
-@click.option(
-    "--to",
-    "target",
-    metavar="FILE|DIR",
-    type=Target("FILE.xml or a new folder"),
-    required=True,
-    help="FILE.xml or FILE.xds: all documents in one file; else a new folder: one file per document.",
+@to(
+    "FILE|DIR",
+    "FILE.xml or FILE.xds: all documents in one file; else a new folder: one file per document.",
+    need="FILE.xml or a new folder",
 )
 @click.option(
     "--snapshot",
@@ -70,12 +66,10 @@ def xds(
     target: str,
     snapshots: Pairs,
     no_snapshot: bool,
-    driver_user: str | None,
-    as_of: datetime | None,
-    batch_size: int | None,
     decisions: str | None,
     infer_keys: bool,
     overwrite: bool,
+    **own: Any,
 ) -> None:
     """Write the changes of a capture as XDS documents; for an event log, those that the Publisher would send."""
     from cdcwb.analysis.event_log import snapshot_files
@@ -87,7 +81,7 @@ def xds(
     if decisions is not None:
         check_target(decisions, [], ("jsonl",))
     form, reader, settings_given = _parted(source)
-    settings = _settings(form, {"driver_user": driver_user, "as_of": as_of, "batch_size": batch_size}, settings_given)
+    settings = _settings(form, own, settings_given)
     snapshot_paths: Pairs = ()
     if form == _LOG and len(source.paths) == 1 and not snapshots and not no_snapshot:
         snapshot_paths = tuple(snapshot_files("auto", absolute(source.paths[0])).items())

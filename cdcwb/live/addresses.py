@@ -167,15 +167,11 @@ class Topics:
 
 
 def as_point(value: Any, name: str) -> Point:
-    """A point as it was given: text is parsed, a date is its midnight. Raises OptionError."""
+    """A point as it was given; of a text ``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC if it has no
+    zone); a date is its midnight. Raises OptionError."""
     if isinstance(value, datetime | int):
         return value
-    return parse_point(value.isoformat() if isinstance(value, date) else str(value), name)
-
-
-def parse_point(text: str, name: str) -> Point:
-    """``earliest``, ``latest``, an offset, or an ISO 8601 time (UTC if it has no zone). Raises OptionError."""
-    text = text.strip()
+    text = (value.isoformat() if isinstance(value, date) else str(value)).strip()
     if text.lower() in ("earliest", "beginning"):
         return "earliest"
     if text.lower() in ("latest", "end"):

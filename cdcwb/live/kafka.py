@@ -248,10 +248,6 @@ def as_batch(messages: Sequence[Any]) -> pa.RecordBatch:
         *([getattr(message, name)() for message in messages] for name in MESSAGES.names[:5]),
         [at if kind else None for kind, at in zip(kinds, times, strict=True)],
         [kind - 1 for kind in kinds],  # -1: without a timestamp
-        [[*map(_header, message.headers())] if message.headers() else None for message in messages],
+        [[{"key": name, "value": value} for name, value in message.headers() or ()] or None for message in messages],
     ]
     return pa.record_batch([pa.array(*pair) for pair in zip(columns, MESSAGES.types, strict=True)], schema=MESSAGES)
-
-
-def _header(header: tuple[str, bytes | None]) -> dict[str, Any]:
-    return dict(zip(("key", "value"), header, strict=True))

@@ -17,7 +17,7 @@ from cdcwb.formats import inspect
 from cdcwb.formats.containers.detect import probe
 from cdcwb.formats.containers.kafka_rows import PARTITION
 from cdcwb.formats.containers.message_files import locate, read
-from cdcwb.live.addresses import KAFKA_CONFIG, Topics, as_point, hidden, kafka_settings, parse_point
+from cdcwb.live.addresses import KAFKA_CONFIG, Topics, as_point, hidden, kafka_settings
 from cdcwb.opening import check_capture
 
 WORD = "planted-word"
@@ -77,15 +77,15 @@ def test_topics_are_no_files(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_points() -> None:
-    assert [parse_point(text, "--from") for text in ("earliest", "END", "42")] == [
+    assert [as_point(text, "--from") for text in ("earliest", "END", "42")] == [
         "earliest", "latest", 42,
     ]  # fmt: skip
     moments = ("2026-03-01", "2026-03-01T00:00", "2026-03-01T01:00:00+01:00")
-    assert {parse_point(text, "--from") for text in moments} == {datetime(2026, 3, 1, tzinfo=UTC)}
+    assert {as_point(text, "--from") for text in moments} == {datetime(2026, 3, 1, tzinfo=UTC)}
     assert as_point(date(2026, 3, 1), "start") == datetime(2026, 3, 1, tzinfo=UTC)
     for text in ("yesterday", "-1", "{}x", '{"t": 7}', "2026-13-01"):
         with pytest.raises(OptionError, match="--from"):
-            parse_point(text, "--from")
+            as_point(text, "--from")
 
 
 def test_the_configuration_is_a_file_and_the_environment_which_wins(tmp_path: Path) -> None:
