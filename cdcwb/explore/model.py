@@ -288,21 +288,17 @@ class Explorer:
 
     def problem(self, by: int) -> None:
         """Moves to the next (1) or the previous (-1) record with a problem in the list."""
-        rows = self._shown_problems()
+        rows = self.index.problem_rows
+        if self._listed is not None and len(rows):
+            indexes = np.searchsorted(self._listed, rows)
+            shown = indexes < len(self._listed)
+            shown[shown] = self._listed[indexes[shown]] == rows[shown]
+            rows = rows[shown]
         at = int(np.searchsorted(rows, self.chosen, side="right" if by > 0 else "left"))
         at = at if by > 0 else at - 1
         if not 0 <= at < len(rows):
             raise OptionError(f"no {'further' if by > 0 else 'earlier'} problem among the records shown")
         self.chosen = int(rows[at])
-
-    def _shown_problems(self) -> Ints:
-        rows = self.index.problem_rows
-        if self._listed is None or not len(rows):
-            return rows
-        indexes = np.searchsorted(self._listed, rows)
-        shown = indexes < len(self._listed)
-        shown[shown] = self._listed[indexes[shown]] == rows[shown]
-        return rows[shown]
 
     def follow_transaction(self) -> None:
         """Shows only the transaction of the current record."""

@@ -33,17 +33,14 @@ from cdcwb.words import joined, plural, visible
 
 MAPS: Final = ("key", "before", "after", "headers")
 _OF_INDEX: Final = {
-    "kind": "kind",
-    "operation": "operation",
+    **{name: name for name in ("kind", "operation", "event_no", "position", "commit_position")},
     "record_type": "type",
     "schema_name": "schema",
     "table_version": "version",
     "transaction_id": "transaction",
-    "event_no": "event_no",
-    "position": "position",
-    "commit_position": "commit_position",
     "changed_at": "time",
 }
+"""The columns of events that the index has, and their names there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,19 +143,11 @@ Term = tuple[str, str]
 """The clause for a value, and the clause for all other values."""
 
 _HEADERS: Final = {
-    "sequence_number": "position",
-    "change_sequence": "position",
     "logcsn": "csn",
     "tranid": "transaction",
-    "timestamp": "time",
-    "event_time": "time",
-    "io_time": "time",
-    "start_time": "time",
-    "commit_time": "time",
-    "record_number": "type",
-    "iotype": "type",
-    "event_type": "type",
-    "change_oper": "type",
+    **dict.fromkeys(("sequence_number", "change_sequence"), "position"),
+    **dict.fromkeys(("timestamp", "event_time", "io_time", "start_time", "commit_time"), "time"),
+    **dict.fromkeys(("record_number", "iotype", "event_type", "change_oper"), "type"),
 }
 """The sources' own names of header fields, in lower case."""
 

@@ -52,13 +52,9 @@ def row_view(index: RecordIndex, row: int, mark: str | None) -> dict[str, Any]:
     parts = [shown["operation"], shown["kind"]] if record["kind"] in halves else parts
     shown["what"] = " ".join(part for part in parts if part)
     problem = index.columns["problem"].value(row)
-    severity = None if problem is None else _severity(problem.split(", "))
+    known = [Problem(code).severity for code in (problem or "").split(", ") if code in set(Problem)]
+    severity = None if problem is None else str(min(known, key=list(Severity).index, default=Severity.WARNING))
     return {**shown, "row": row, "problem": problem, "severity": severity, "mark": mark}
-
-
-def _severity(codes: list[str]) -> str:
-    known = [Problem(code).severity for code in codes if code in set(Problem)]
-    return str(min(known, key=list(Severity).index, default=Severity.WARNING))
 
 
 def record_view(index: RecordIndex, record: Record, change: Change | None, mark: str | None) -> dict[str, Any]:
@@ -272,12 +268,15 @@ def as_hex(record: Record) -> str:
     return "\n".join(lines)
 
 
-def as_xds(change: Change) -> str:
-    """The change as an XDS document, or a comment with the reason why it has none."""
+def as_xds(record: Record, change: Change | None) -> str:
+    """The change of a record as an XDS document, or a comment with the reason why it has none."""
     from cdcwb.xds import documents
     from cdcwb.xds.changes import events_of_changes
     from cdcwb.xds.settings import Settings
 
+    if change is None:
+        reason = _HALF if record.event["kind"] in (Kind.BEFORE, Kind.AFTER) else _NOTHING
+        return f"<!-- no XDS event: {reason} -->"
     row = {name: change.get(name) for name in CHANGES.names} | {"headers": None}
     row |= {name: list((row[name] or {}).items()) or None for name in IMAGES}
     rendered = events_of_changes(pa.Table.from_pylist([row], schema=CHANGES), Settings())
@@ -288,16 +287,9 @@ def as_xds(change: Change) -> str:
     return document.decode()
 
 
-def _copy_xds(record: Record, change: Change | None) -> str:
-    if change is not None:
-        return as_xds(change)
-    reason = _HALF if record.event["kind"] in (Kind.BEFORE, Kind.AFTER) else _NOTHING
-    return f"<!-- no XDS event: {reason} -->"
-
-
 COPIES: Final[dict[str, Callable[[Record, Change | None], str]]] = {
     "json": lambda record, _: as_json(record),
     "hex": lambda record, _: as_hex(record),
-    "xds": _copy_xds,
+    "xds": as_xds,
 }
 """The formats of copies: a function of the record and of its change, by name."""

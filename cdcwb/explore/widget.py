@@ -45,18 +45,13 @@ class ExplorerWidget(anywidget.AnyWidget):
         super().__init__(capture=capture, begin=self.answer({"id": 0, "do": "open"}))
         self.on_msg(self._heard)
 
-    def show(self, record: int) -> None:
-        """Makes a record the current one; the page follows."""
+    def show(self, record: int, with_row: bool = False) -> None:
+        """Makes a record the current one; the page follows. ``with_row``: lists the records that change its row; raises
+        CaptureError if its key is unknown."""
         with self._lock:
             self.explorer.choose(record)
-        self.send({"chosen": record})
-
-    def show_row(self, record: int) -> None:
-        """Makes a record the current one, and lists the records that change its row. Raises CaptureError if its key is
-        unknown."""
-        with self._lock:
-            self.explorer.choose(record)
-            self.explorer.follow_row()
+            if with_row:
+                self.explorer.follow_row()
         self.send({"chosen": record})
 
     def follow(self) -> None:
@@ -104,15 +99,10 @@ class ExplorerWidget(anywidget.AnyWidget):
             first = (index if index < first else index - lines + 1) if near else index - lines // 2
         first = max(0, min(first, explorer.shown - lines))
         return {
+            **{name: getattr(explorer, name) for name in ("shown", "chosen", "filter", "hint", "note")},
+            **{name: getattr(explorer.index, name) for name in ("records", "problems")},
             "first": first,
             "rows": explorer.page(first, lines),
-            "shown": explorer.shown,
-            "records": explorer.index.records,
-            "problems": explorer.index.problems,
-            "chosen": explorer.chosen,
-            "filter": explorer.filter,
-            "hint": explorer.hint,
-            "note": explorer.note,
             "search": _progress(explorer),
             "selection": _selection(explorer),
             "only": chosen_in(explorer.filter, CHOICES),
@@ -197,11 +187,6 @@ def _text(message: Message, name: str) -> str | None:
     return None if message.get(name) is None else str(message[name])
 
 
-def _detail(explorer: Explorer, message: Message) -> Message:
-    is_chosen = int(message.get("row", explorer.chosen)) == explorer.chosen
-    return {"detail": explorer.detail()} if is_chosen else {}
-
-
 def _copy(explorer: Explorer, message: Message) -> Message:
     kind = str(message.get("kind"))
     return {"copied": {"kind": kind, "text": explorer.copy(kind)}}
@@ -232,7 +217,7 @@ def _unselect(explorer: Explorer, _message: Message) -> None:
 
 
 _ANSWERS: Final[dict[str, Callable[[Explorer, Message], Message]]] = {
-    "detail": _detail,
+    "detail": lambda it, m: {"detail": it.detail()} if int(m.get("row", it.chosen)) == it.chosen else {},
     "copy": _copy,
     "complete": _complete,
     "terms": _terms,
