@@ -20,7 +20,7 @@ from cdcwb.analysis.export import check_above
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.local_tables import is_small
 from cdcwb.report.html import IndexEntry, title_of, write_index
-from cdcwb.report.runner import ReportRequest, make_report, notebook_path, version
+from cdcwb.report.runner import ReportRequest, make_report, notebook_path, print_progress, version
 from cdcwb.report.suite import LESSON, members, run_suite, siblings_of
 from cdcwb.words import plural
 
@@ -55,23 +55,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if wrong := check_above(parsed.to.absolute() / "index.html"):
             raise OptionError(wrong[0])
     except CaptureError as error:
-        _say(str(error))
+        print_progress(str(error))
         return 2
 
     asked = {name: re.sub(r"^\d+_", "", path.stem) for name, path in chosen.items()}
     names = [name for name in parsed.names if asked[name] != LESSON]
     has_lesson = LESSON in asked.values() if parsed.names else (parsed.data / _OWN).is_file()
     of_each = len(names) if parsed.names else len(chosen)
-    _say(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
+    print_progress(f"{plural(of_each * len(captures) + has_lesson, 'report')} from '{parsed.data}' into '{parsed.to}'")
     entries: list[IndexEntry] = []
     failed: dict[str, str] = {}
     for made, not_made in _reports(captures if of_each else [], parsed.data if has_lesson else None, parsed.to, names):
         entries += made
         failed |= not_made
     for entry in entries:
-        _say(f"{parsed.to / entry.file}: {entry.headline}")
+        print_progress(f"{parsed.to / entry.file}: {entry.headline}")
     index = write_index(parsed.to, entries, datetime.now(UTC), version(), failed=failed)
-    _say(f"{index}: {plural(len(entries), 'report')} in {time.monotonic() - started:.0f} s")
+    print_progress(f"{index}: {plural(len(entries), 'report')} in {time.monotonic() - started:.0f} s")
     return 2 if failed else 0
 
 
@@ -86,9 +86,9 @@ def _reports(captures: Sequence[Found], lesson: Path | None, to: Path, names: Se
 
     def make(label: str) -> Made:
         try:
-            return jobs[label](lambda text: _say(f"{label}: {text}"))
+            return jobs[label](lambda text: print_progress(f"{label}: {text}"))
         except CaptureError as error:
-            _say(f"{label}: not made: {error}")
+            print_progress(f"{label}: not made: {error}")
             return [], {label: str(error)}
 
     at_once = min(len(jobs), machine.cores(), machine.memory_bytes() // _ROOM, _MOST)
@@ -130,10 +130,6 @@ def find_captures(data: Path) -> list[Found]:
     if not folders:
         raise OptionError(f"there is no folder with captures in '{data}'")
     return [(folder.name, folder) for folder in folders]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is a command
 
 
 if __name__ == "__main__":

@@ -29,25 +29,12 @@ FIRST_ROWS: Final = 12
 """Number of rows of a live table that are shown first."""
 
 _INSTEAD: Final = 60
-_HEADINGS: Final = {
-    "at": "time",
-    "began_at": "begin",
-    "bytes": "size",
-    "changed_at": "time",
-    "duration_us": "duration",
-    "ended_at": "end",
-    "event_type": "type",
-    "lasted_us": "duration",
-    "most_us": "longest",
-    "p50_us": "p50",
-    "p95_us": "p95",
-    "p99_us": "p99",
-    "record_id": "record",
-    "record_type": "type",
-    "sentence": "what",
-    "table_version": "version",
-    "transaction_id": "transaction",
-}
+_USUAL: Final = (
+    "at: time; began_at: begin; bytes: size; changed_at: time; duration_us: duration; ended_at: end; event_type: type; "
+    "lasted_us: duration; most_us: longest; p50_us: p50; p95_us: p95; p99_us: p99; record_id: record; "
+    "record_type: type; sentence: what; table_version: version; transaction_id: transaction"
+)
+_HEADINGS: Final = dict(pair.split(": ") for pair in _USUAL.split("; "))
 """Headings of columns that are not their names."""
 
 Record: TypeAlias = dict[str, Any]
@@ -161,12 +148,9 @@ class Table:
             return self.rows[:limit]
         name, descending = order
         known = [row for row in self.rows if row[name] is not None]
-        known.sort(key=lambda row: _sort_key(row[name]), reverse=descending)
+        is_text = bool(known) and isinstance(known[0][name], list | tuple | dict)
+        known.sort(key=lambda row: tally(row[name]) if is_text else row[name], reverse=descending)
         return (known + [row for row in self.rows if row[name] is None])[:limit]
-
-
-def _sort_key(value: Any) -> Any:
-    return tally(value) if isinstance(value, list | tuple | dict) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ KINDS: Final = {
 """The kinds of facts; any fact may be null."""
 
 _EXACT: Final = 1 << 53
-_ALIASES: Final = {"open_transactions": "transactions_open"}
-"""The names of facts for monitoring, and other names under which notebooks may record them."""
 
 
 def record(facts: Mapping[str, Any]) -> None:
@@ -60,27 +58,21 @@ def read_facts(notebook: str | Path | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def declared_facts(notebook: Path) -> dict[str, str]:
-    """The facts that a notebook records, under their names for monitoring, with their kinds (:data:`KINDS`).
+    """The facts that a notebook records, with their kinds (:data:`KINDS`).
 
     The metadata ``cdcwb.facts`` of the notebook declares them: names separated by blanks, for each kind.
     """
     content = json.loads(notebook.read_text(encoding="utf-8"))
     declared: dict[str, str] = content["metadata"].get("cdcwb", {}).get("facts", {})
-    return monitored({name: kind for kind, names in declared.items() for name in names.split()})
-
-
-def monitored(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts under their names for monitoring; others unchanged."""
-    named = {name: facts[other] for name, other in _ALIASES.items() if name not in facts and other in facts}
-    return {**facts, **named}
+    return {name: kind for kind, names in declared.items() for name in names.split()}
 
 
 def flat(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Facts in one level: counts by name become separate facts (``changes_by_operation.INSERT``), lists stay."""
     level: dict[str, Any] = {}
     for name, value in facts.items():
-        inner = flat({f"{name}.{key}": item for key, item in value.items()}) if isinstance(value, Mapping) else None
-        level |= {name: value} if inner is None else inner
+        is_level = isinstance(value, Mapping)
+        level |= flat({f"{name}.{key}": item for key, item in value.items()}) if is_level else {name: value}
     return level
 
 

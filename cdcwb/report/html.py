@@ -79,6 +79,8 @@ def page(notebook: Mapping[str, Any], about: PageInfo, siblings: Siblings | None
     reports = {} if siblings is None else {name: address for name, (_, address) in siblings.reports.items()}
     answer = visible(read_facts(notebook).get("headline") or "", 400)
     blocks = list(_blocks(notebook, reports, (STYLE, HEADLINE) if answer else (STYLE,)))
+    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
+    styles = [m for output in outputs if (m := output.get("metadata", {})).get("cdcwb") == STYLE]
     has_charts = any(block["kind"] == "chart" for block in blocks)
     has_tables = any('<table class="cdcwb">' in block.get("html", "") for block in blocks)
     scripts = [_BEFORE]
@@ -96,7 +98,7 @@ def page(notebook: Mapping[str, Any], about: PageInfo, siblings: Siblings | None
         made=moment(about.made.replace(microsecond=0)),
         blocks=blocks,
         contents=[block for block in blocks if block["kind"] == "heading"],
-        theme=_theme(notebook),
+        theme=next((str(m["theme"]) for m in styles if "theme" in m), "auto"),
         dark=_script_json(DARK) if has_charts else "",
         siblings=siblings,
         shared="" if siblings is None else _script_json({"file": siblings.scripts, "integrity": siblings.integrity}),
@@ -123,13 +125,6 @@ def write_scripts(folder: Path) -> tuple[Path, str]:
 @cache
 def _shared() -> str:
     return "\n".join([_plotly(), *(asset(name) for name in (*_CHARTS, "tables.js")), _COMPLETE])
-
-
-def _theme(notebook: Mapping[str, Any]) -> str:
-    """The theme parameter of the notebook."""
-    outputs = (output for cell in notebook["cells"] for output in cell.get("outputs", ()))
-    about = [output.get("metadata", {}) for output in outputs]
-    return next((str(m["theme"]) for m in about if m.get("cdcwb") == STYLE and "theme" in m), "auto")
 
 
 def title_of(notebook: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
@@ -63,9 +62,7 @@ class Kernel:
     def __enter__(self) -> Kernel:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def run(self, notebook: Any, **options: Any) -> None:

@@ -30,6 +30,7 @@ from cdcwb.words import show_times_in, visible
 if TYPE_CHECKING:
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.capture import Capture
+    from cdcwb.views.bench import Bench
 
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class OpenedCapture:
 
     ``whole`` is all of it, ``part`` is ``whole`` with the filters of ``tables`` and times, ``capture`` is ``part`` with
     frequently used tables read once. ``summary`` has the facts of :func:`cdcwb.analysis.summary.summarize`, ``health``
-    the verdict on them.
+    the verdict on them. ``bench``: the views whose selection the page is about; None for the page of a notebook.
     """
 
     asked: Parameters
@@ -54,6 +55,7 @@ class OpenedCapture:
     capture: TableSnapshot
     summary: dict[str, Any]
     health: Health
+    bench: Bench | None = None
 
 
 def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
@@ -71,9 +73,16 @@ def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = F
     """:func:`open_page` for an open capture. ``part`` is what the parameters limit it to."""
     from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import TableSnapshot
+    from cdcwb.analysis.summary import summarize
 
     snapshot = TableSnapshot(part, asked.folder, images)
-    summary = _summary(asked, snapshot, capture)
+    if asked.limits:
+        summary = summarize(snapshot, unfiltered=False, whole=capture if asked.tables else None)
+    elif snapshot.stored and (prepared := _prepared(asked.path)):
+        snapshot.answers.update(_answers(prepared["answers"]))
+        summary = dict(prepared["summary"])
+    else:
+        summary = answer_of(snapshot, "summary", summarize)  # every page of a capture begins with it
     show.read_by(readers(capture, asked.options))
     times = (summary["first_time"], summary["last_time"])
     first, last = (None if time is None else datetime.fromisoformat(time) for time in times)
@@ -130,18 +139,6 @@ def location_of(capture: Capture) -> str:
     if not path and capture.files:
         path = os.path.commonpath([entry["file"] for entry in capture.files])
     return path
-
-
-def _summary(asked: Parameters, capture: Any, complete: Any) -> dict[str, Any]:
-    """The counts of the capture, as far as it was saved for reports with them."""
-    from cdcwb.analysis.summary import summarize
-
-    if asked.limits:
-        return summarize(capture, unfiltered=False, whole=complete if asked.tables else None)
-    if capture.stored and (prepared := _prepared(asked.path)):
-        capture.answers.update(_answers(prepared["answers"]))
-        return dict(prepared["summary"])
-    return answer_of(capture, "summary", summarize)  # every page of a capture begins with it
 
 
 SHARED: Final[dict[str, Callable[..., Any]]] = {

@@ -235,10 +235,7 @@ def _headings(codes: pa.Array) -> pa.Array:
 
 
 def save_captures(
-    captures: Sequence[tuple[str, str, Mapping[str, Any]]],
-    hidden: Sequence[str],
-    folder: str,
-    shared: str,
+    captures: Sequence[tuple[str, str, Mapping[str, Any]]], hidden: Sequence[str], folder: str, shared: str
 ) -> list[str]:
     """Saves captures into new folders, without the values of the columns ``hidden``, and returns the folders. The
     original paths, for the text of reports, and the counts of each capture are written into its folder.

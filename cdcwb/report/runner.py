@@ -23,7 +23,7 @@ from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.options import as_object, nearest
 from cdcwb.formats.source import absolute, is_folder, is_remote
 from cdcwb.formats.uploads import delivered_to
-from cdcwb.report.facts import flat, headline, monitored, read_facts
+from cdcwb.report.facts import flat, headline, read_facts
 from cdcwb.report.html import PageInfo, Siblings, page
 from cdcwb.report.opening import TARGETS
 from cdcwb.words import joined, size, visible
@@ -89,7 +89,7 @@ def run_report(
     if is_remote(to):
         with delivered_to(to) as local:
             return run_report(name, path, local, format, options, parameters, say, redact, fail_if)
-    say = say or _say
+    say = say or print_progress
     check_wanted(path, to, format, options, parameters, redact, fail_if, [name], is_page=True)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
@@ -185,10 +185,9 @@ def make_report(
     about = PageInfo(visible(wanted.name, 300), made, notebook.stem, version(), wanted.redact)
     facts = read_facts(executed)
     report = Report(target, facts, executed, about)
-    known = monitored(facts)
     which = {"notebook": notebook.stem, "capture": wanted.name, "made_at": made.isoformat(timespec="seconds")}
-    which["headline"] = headline(known)
-    text = json.dumps({**which, **flat(known)}, ensure_ascii=False, indent=1, allow_nan=False)
+    which["headline"] = headline(facts)
+    text = json.dumps({**which, **flat(facts)}, ensure_ascii=False, indent=1, allow_nan=False)
     written = report.write(siblings)
     write_text(target.with_suffix(".json"), text + "\n")
     say(f"{target}: {size(written)} in {time.monotonic() - started:.0f} s")
@@ -239,7 +238,7 @@ def execute(
 
     from cdcwb.report.kernel import Kernel
 
-    say = say or _say
+    say = say or print_progress
     content = nbformat.read(notebook, as_version=4)
     known = parameters_of(notebook)
     unknown = [name for name in parameters if name not in known]
@@ -304,5 +303,6 @@ def _understood(error: Any, notebook: str) -> CaptureError:
     return CaptureError(f"the notebook {notebook} stopped with {error.ename}: {visible(line, 400)}")
 
 
-def _say(text: str) -> None:
+def print_progress(text: str) -> None:
+    """Prints a line on standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress of the command

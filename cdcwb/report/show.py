@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.charts.theme import CONFIG, DARK, darkened
+from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.formats.dissector import Field
 from cdcwb.report import answer as blocks
 from cdcwb.report.answer import UNBROKEN, Answer, Block, Document, Figure, Links, Table, Widget
@@ -128,17 +128,10 @@ def note(text: str) -> None:
     _put(blocks.note(text))
 
 
-def nothing() -> None:
-    """Outputs a marker for an empty section: the report leaves out its heading and text."""
-    _display({"text/plain": ""}, {"cdcwb": NOTHING})
-
-
 def chart(figure: go.Figure, instead: str = "") -> None:
     """Outputs a figure, and a note on times outside its axis (:mod:`cdcwb.times`). ``instead`` is
     HTML with the same numbers, shown if scripts are disabled."""
     content = json.loads(figure.to_json()) | {"config": CONFIG}
-    if page_display().theme == "dark":
-        content = darkened(content)
     _display({FIGURE_MIME: content, "text/html": instead, "text/plain": "a chart"})
     if outside := outside_of(figure):
         note(outside)
@@ -163,8 +156,8 @@ def put(answer: Answer) -> None:
     """Outputs an answer, and its facts."""
     style_once()
     put_blocks(answer)
-    if not answer.blocks:
-        nothing()
+    if not answer.blocks:  # an empty section, whose heading and text a report leaves out
+        _display({"text/plain": ""}, {"cdcwb": NOTHING})
     if answer.facts:
         record(answer.facts)
 
@@ -179,28 +172,20 @@ def _put(block: Block, links: Links | None = None) -> None:
     if isinstance(block, Figure):
         if links is not None:
             block.figure.layout.meta = {**(block.figure.layout.meta or {}), "capture": links.capture}
-        chart(block.figure, numbers_html(block))
+        numbers = block.numbers
+        chart(block.figure, table_html(numbers.rows, numbers.columns) if numbers.columns else "")
     elif isinstance(block, Widget):
         widget(block.shown)
     elif isinstance(block, Table):
         text = f"a table of {plural(len(block.rows), 'row')}" if block.rows else block.none
-        _display({"text/html": block_html(block, links), "text/plain": text})
+        _display({"text/html": table_block_html(block, links), "text/plain": text})
     else:
         _display({"text/html": block.html, "text/plain": block.text}, {"cdcwb": block.role} if block.role else {})
 
 
-def numbers_html(block: Figure) -> str:
-    """The numbers of a figure as HTML."""
-    return table_html(block.numbers.rows, block.numbers.columns) if block.numbers.columns else ""
-
-
-def block_html(
-    block: Document | Table, links: Links | None = None, rows: Sequence[Mapping[str, Any]] | None = None
-) -> str:
-    """A block as HTML in which captured text is escaped: a table, or its sentence without rows, with the number of all
-    rows if not all are shown. ``rows``: those of a table that are shown (default: all)."""
-    if isinstance(block, Document):
-        return block.html
+def table_block_html(block: Table, links: Links | None = None, rows: Sequence[Mapping[str, Any]] | None = None) -> str:
+    """A table as HTML in which captured text is escaped, or its sentence without rows; with the number of all rows if
+    not all are shown. ``rows``: those that are shown (default: all)."""
     rows = block.rows if rows is None else rows
     if not rows:
         return blocks.note(block.none).html
@@ -309,16 +294,19 @@ def _kind(name: str, values: list[Any]) -> str:
     return _BY_NAME.get(name) or ("mono" if name.endswith(_TEXTS) else "text")
 
 
+_CLASSES: Final = {
+    **dict.fromkeys(_NUMBERS, "number"),
+    **dict.fromkeys((*_TIMES, "mono", "hex"), "mono"),
+    "word": "word",
+    "flag": "",
+    "text": "text",
+}
+
+
 def _class(kind: str, breaks: bool = False, unbroken: bool = False) -> str:
     """The CSS class of a cell; ``breaks``: long words may be broken; ``unbroken``: the cell stays on one line, because
     it is short, or a name with a hyphen, at which a browser would break it."""
-    if kind in _NUMBERS:
-        names = "number"
-    elif kind in (*_TIMES, "mono", "hex"):
-        names = "mono"
-    else:
-        names = {"word": "word", "flag": ""}.get(kind, "text" if kind == "text" else f"text {kind}")
-    names += (" breaks" if breaks else "") + (" whole" if unbroken else "")
+    names = _CLASSES.get(kind, f"text {kind}") + (" breaks" if breaks else "") + (" whole" if unbroken else "")
     return f' class="{names}"' if names else ""
 
 
@@ -450,7 +438,9 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
     shown = [part for part in runs if part.offset < MOST_BYTES]
     numbered = [part for part in shown if part.number is not None]
     if as_text:
-        data = f'<pre class="text">{"".join(map(_run_text, shown))}</pre>'
+        lines = [part.raw.decode("utf-8", "backslashreplace").split("\n") for part in shown]  # line ends are kept
+        texts = ["\n".join(escape(visible(one, MOST_BYTES)) if one else "" for one in some) for some in lines]
+        data = f'<pre class="text">{"".join(map(_run, shown, texts))}</pre>'
     else:
         data = f'<div class="hex">{"".join(_groups(root, shown))}</div>'
     left = root.length - sum(len(part.raw) for part in shown)
@@ -458,9 +448,12 @@ def record_html(root: Field, *, as_text: bool = False, skip: Collection[str] = (
     phrases = [f"{plural(root.length, 'byte')}, {plural(len(numbered), 'field')} with a number"]
     phrases += [f"{plural(pale, 'run')} without one: brackets, white space, repeated text"] if pale else []
     phrases += [f"the last {plural(left, 'byte')} are not shown"] if left > 0 else []
+    rows = "".join(_rows(root, {id(part.field): part for part in numbered}, 0))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("", "bytes", "field", "value", "what it is"))
+    table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     return (
         f'<div class="cdcwb-bytes">{data}<p class="cdcwb-note">{escape("; ".join(phrases))}.</p>'
-        f"{_table(root, numbered)}</div>"
+        f'<div class="cdcwb-scroll">{table}</div></div>'
     )
 
 
@@ -480,22 +473,13 @@ def _byte_class(number: int) -> str:
     return f"f n{number} c{number % _COLOURS}"
 
 
-def _title(part: ByteRun) -> str:
-    last = part.offset + len(part.raw) - 1
-    where = f"bytes {part.offset} to {last}" if last > part.offset else f"byte {part.offset}"
-    return escape(f"{visible(part.field.name, 80)}: {where}", quote=True)
-
-
-def _run_text(part: ByteRun) -> str:
-    """A run as text, line ends kept."""
-    lines = part.raw.decode("utf-8", "backslashreplace").split("\n")
-    return _run(part, "\n".join(escape(visible(line, MOST_BYTES)) if line else "" for line in lines))
-
-
 def _run(part: ByteRun, text: str) -> str:
     if part.number is None:
         return f'<span class="plain">{text}</span>'
-    return f'<span class="{_byte_class(part.number)}" title="{_title(part)}"><b>{part.number}</b>{text}</span>'
+    last = part.offset + len(part.raw) - 1
+    where = f"bytes {part.offset} to {last}" if last > part.offset else f"byte {part.offset}"
+    title = escape(f"{visible(part.field.name, 80)}: {where}")
+    return f'<span class="{_byte_class(part.number)}" title="{title}"><b>{part.number}</b>{text}</span>'
 
 
 def _groups(root: Field, shown: Sequence[ByteRun]) -> Iterator[str]:
@@ -507,15 +491,6 @@ def _groups(root: Field, shown: Sequence[ByteRun]) -> Iterator[str]:
         runs = "".join(_run(part, part.raw.hex(" ")) for part in inside)
         size = plural(sum(len(part.raw) for part in inside), "byte")
         yield f"<div><h4>{escape(visible(group.name, 60))}<small>{size}</small></h4><p>{runs}</p></div>"
-
-
-def _table(root: Field, numbered: Sequence[ByteRun]) -> str:
-    """The numbered fields in order, under their groups."""
-    by_field = {id(part.field): part for part in numbered}
-    rows = "".join(_rows(root, by_field, 0))
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("", "bytes", "field", "value", "what it is"))
-    table = f'<table class="cdcwb"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="cdcwb-scroll">{table}</div>'
 
 
 def _rows(field: Field, by_field: dict[int, ByteRun], depth: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ from cdcwb.formats.options import nearest
 from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.formats.uploads import delivered_to
 from cdcwb.opening import check_capture
-from cdcwb.report.facts import declared_facts, headline, monitored
+from cdcwb.report.facts import declared_facts, headline
 from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts
 from cdcwb.report.opening import TARGETS, check_parameters, check_target
 from cdcwb.report.redact import check_names
@@ -128,7 +128,7 @@ def run_suite(
                     old.unlink(missing_ok=True)
                 continue
             reports[notebook.stem] = report
-            facts[notebook.stem] = monitored(report.facts)
+            facts[notebook.stem] = report.facts
             entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
     if failed:  # no page leads to one that is not there
         made = {name: siblings.reports[name] for name in reports}

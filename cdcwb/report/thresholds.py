@@ -105,21 +105,15 @@ def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> li
                 continue
         if kind is None:
             wrong.append(_unknown(threshold, list(facts)))
-        elif kind != "any" and not _comparable(threshold, kind):
-            wrong.append(
-                f"{threshold.text}: {threshold.fact} is {KINDS[kind]}, "
-                f"which is not compared so with {_shown(threshold.value)}"
-            )
+        elif kind != "any":
+            try:
+                threshold.holds({"text": "", "truth": False}.get(kind, 0))
+            except OptionError:
+                value = _shown(threshold.value)
+                wrong.append(
+                    f"{threshold.text}: {threshold.fact} is {KINDS[kind]}, which is not compared so with {value}"
+                )
     return wrong
-
-
-def _comparable(threshold: Threshold, kind: str) -> bool:
-    example: Any = {"text": "", "truth": False}.get(kind, 0)
-    try:
-        threshold.holds(example)
-    except OptionError:
-        return False
-    return True
 
 
 def _unknown(threshold: Threshold, known: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from cdcwb.charts.theme import CONFIG, DARK
 from cdcwb.errors import CaptureError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
-from cdcwb.report.answer import FIRST_ROWS, Answer, Figure, PanelState, Table, Widget, note
+from cdcwb.report.answer import FIRST_ROWS, Answer, Document, Figure, PanelState, Table, note
 from cdcwb.views.bench import Bench
 from cdcwb.views.view import Panel, View
 from cdcwb.words import moment, shown_as, time_on_axis
@@ -75,14 +75,10 @@ class PageWidget(anywidget.AnyWidget):
     """The capture and the slot of the explorer that was opened last in JupyterLab."""
 
     def __init__(self, view: View, box: ipywidgets.VBox) -> None:
+        titles = [panel.about.title if view.headings else "" for panel in view.panels]
         panels = [
-            {
-                "name": panel.key,
-                "trait": str(number),
-                "title": panel.about.title if view.headings else "",
-                "help": panel.about.hint,
-            }
-            for number, panel in enumerate(view.panels)
+            {"name": panel.key, "trait": str(number), "title": title, "help": panel.about.hint}
+            for number, (panel, title) in enumerate(zip(view.panels, titles, strict=True))
         ]
         self.bench: Bench = view.bench
         about = {"title": view.title, "controls": view.controls, "panels": panels, "capture": self.bench.name}
@@ -173,8 +169,8 @@ class PageWidget(anywidget.AnyWidget):
             elif isinstance(block, Table):
                 yield self._table(answer, block, tables)
                 tables += 1
-            elif not isinstance(block, Widget):
-                yield {"kind": "note", "html": show.block_html(block, answer.links)}
+            elif isinstance(block, Document):
+                yield {"kind": "note", "html": block.html}
 
     def _table(self, answer: Answer, block: Table, number: int) -> Message:
         names, order = list(block.columns), answer.state.orders.get(number)
@@ -183,7 +179,7 @@ class PageWidget(anywidget.AnyWidget):
         can_grow = block.ranked is not None or len(block.rows) > len(rows)
         return {
             "kind": "table",
-            "html": show.block_html(block, answer.links, rows),
+            "html": show.table_block_html(block, answer.links, rows),
             "sortable": [column in sortable for column in names],
             "sorted": [-1, True] if order is None else [names.index(order[0]), order[1]],
             "more": can_grow and block.count > len(rows),
@@ -274,7 +270,7 @@ class PageWidget(anywidget.AnyWidget):
             self._show(record, message)
             if message.get("row"):
                 for explorer in list(self.bench.explorers):
-                    explorer.show_row(record)
+                    explorer.show(record, with_row=True)
 
     def _show(self, record: int, message: Message) -> None:
         """Shows a record in the open explorers; ``seen``: one of them is visible."""

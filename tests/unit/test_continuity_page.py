@@ -122,7 +122,7 @@ def test_a_click_on_a_break_leads_to_both_records(page: Any, monkeypatch: pytest
         assert found["offset"] == rows
         earlier = [row for row in found["earlier_position"] if row is not None]
         assert earlier == ([1, 3, 5] if len(rows) == 3 else [1, 3])
-        assert 'data-record="' in show.block_html(table, panel.links)
+        assert 'data-record="' in show.table_block_html(table, panel.links)
     assert page.chain().figure.data[0].ids is not None
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cdcwb.report import read_facts, record
-from cdcwb.report.facts import MIME, flat, monitored
+from cdcwb.report.facts import MIME, flat
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, *groups: dict[str, Any]) -> dict[str, Any]:
@@ -77,9 +77,3 @@ def test_someone_without_our_viewer_sees_nothing_of_facts(monkeypatch: pytest.Mo
 def test_counts_by_name_become_facts_of_their_own_and_lists_stay() -> None:
     facts = {"changes": 3, "by": {"INSERT": 2, "UPDATE": 1}, "none": {}, "deep": {"a": {"b": 1}}, "list": [{"a": 1}]}
     assert flat(facts) == {"changes": 3, "by.INSERT": 2, "by.UPDATE": 1, "deep.a.b": 1, "list": [{"a": 1}]}
-
-
-def test_open_transactions_are_known_under_one_name() -> None:
-    assert monitored({"transactions_open": 2}) == {"transactions_open": 2, "open_transactions": 2}
-    assert monitored({"transactions_open": 2, "open_transactions": 3})["open_transactions"] == 3
-    assert monitored({"changes": 1}) == {"changes": 1}

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.analysis.summary_text import Health, Tone
-from cdcwb.charts import theme
 from cdcwb.report import show
 from cdcwb.report.answer import Answer, records
-from cdcwb.words import Display, show_times_in, shown_as
+from cdcwb.words import show_times_in
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
 
@@ -168,18 +167,6 @@ def test_times_in_a_table_are_in_the_zone_of_the_page() -> None:
     assert cells(same) == ["2025-10-26 00:00:00"]
     assert "begin</th>" in different  # clocks are changed between the two: each has its offset
     assert cells(different) == ["2025-10-26 00:00:00 +02:00", "2025-10-26 09:00:00 +01:00"]
-
-
-def test_a_dark_page_has_dark_charts(shown: list[dict[str, Any]]) -> None:
-    figure = theme.figure(100, [go.Bar(x=[1], y=["white"], name="white", marker={"color": theme.INK})])
-    with shown_as(Display(theme="dark")):
-        show.chart(figure, "")
-    content = shown[0][show.FIGURE_MIME]
-    (bar,) = content["data"]
-    assert bar["marker"]["color"] == theme.DARK[theme.INK]
-    assert (bar["name"], bar["y"]) == ("white", ["white"])  # texts stay
-    assert content["layout"]["template"]["layout"]["paper_bgcolor"] == theme.DARK["white"]
-    assert not set(theme.DARK) & set(theme.DARK.values())  # so that a chart may be darkened twice
 
 
 def test_a_cell_in_words_has_its_value_for_sorting_and_saving() -> None:

@@ -19,7 +19,7 @@ from cdcwb.report.runner import Given, Report, ReportRequest
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS: dict[str, dict[str, Any]] = {
-    "transactions": {"title": "Transactions", "verdict": "One is open.", "healthy": False, "transactions_open": 1},
+    "transactions": {"title": "Transactions", "verdict": "One is open.", "healthy": False, "open_transactions": 1},
     "change_masks": {"title": "Masks", "problems": 2, "changes_by_operation": {"INSERT": 3}},
 }
 

@@ -387,7 +387,7 @@ def test_the_script_puts_captured_text_on_the_page_as_text() -> None:
 def test_hostile_names_are_escaped_in_tables(views: Views) -> None:
     (table,) = views.capture.tables().answers()["capture.tables"].tables
     hostile = "<img src=x onerror=alert(1)>"
-    assert "<img" not in show.block_html(table, None, [{**table.rows[0], "table": hostile}])
+    assert "<img" not in show.table_block_html(table, None, [{**table.rows[0], "table": hostile}])
     assert "<img" not in note(hostile).html
 
 

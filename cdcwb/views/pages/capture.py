@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from cdcwb import charts
@@ -20,11 +20,10 @@ from cdcwb.formats.options import as_bool
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
-from cdcwb.times import micros
 from cdcwb.views.bench import making
 from cdcwb.views.pages.page import Page, add_marks, panel, problems
 from cdcwb.views.view import is_live
-from cdcwb.words import count, plural, size, tally, time_on_axis
+from cdcwb.words import count, plural, size, tally
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -132,18 +131,16 @@ class CapturePage(Page):
         rows, without = selected.rows, selected.without_time
         if drawn.rows:
             heads = "began_at: from; operation; changes"
-            answer.chart(page.figure, drawn.rows, heads, lambda point: page.first_in(point, drawn.width_us))
+            answer.chart(page.figure, drawn.rows, heads, partial(page.first_in, drawn.width_us))
         if without:
             answer.note(f"Without a time, so not in the chart: {tally(without)}.")
         if not rows and not without:
             answer.note("No change is selected." if self.asked.limits else "There are no changes.")
         answer.record({"changes_over_time": sum(row["changes"] for row in rows), "changes_without_time": without})
 
-    def first_in(self, point: Mapping[str, Any], width_us: int) -> int | None:
+    def first_in(self, width_us: int, point: Mapping[str, Any]) -> int | None:
         """The record of the first change in a bin."""
-        middle = micros(time_on_axis(str(point["x"])))
-        times = middle - width_us // 2 - 1, middle + width_us // 2
-        return self.first_record(lambda headers: first_change(headers, times))
+        return self.first_record(lambda headers: first_change(headers, self.times_of(point, width_us)))
 
     @panel("Tables", live=True)
     def tables(self, answer: Answer) -> None:

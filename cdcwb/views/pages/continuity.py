@@ -206,8 +206,9 @@ class ContinuityPage(Page):
         rules = [{**dict.fromkeys(KINDS, 0), **rule} for rule in rules]
         headings = "; ".join(["rule; means: how changes are applied; rows: wrong rows", *KINDS])
         answer.table(rules, headings)
+        files = {entry["file_index"]: entry["file"] for entry in self.capture.files}
         rows = [
-            {**row, "rule": one["rule"], "row": key_text(dict(row["key"])), "file": self._file(row)}
+            {**row, "rule": one["rule"], "row": key_text(dict(row["key"])), "file": files.get(row["file_index"])}
             for one in found
             for row in one["listed"]
         ]
@@ -216,10 +217,6 @@ class ContinuityPage(Page):
         if rows:
             answer.table(rows[:_ROWS], headings, total=sum(one["rows"] for one in found))
         answer.record({"wrong_rows_by_rule": {one["rule"]: one["rows"] for one in found}})
-
-    def _file(self, row: dict[str, Any]) -> str | None:
-        files = {entry["file_index"]: entry["file"] for entry in self.capture.files}
-        return files.get(row["file_index"])
 
     @panel("Breaks")
     def breaks(self, answer: Answer) -> None:

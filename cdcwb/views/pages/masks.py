@@ -16,9 +16,9 @@ from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.report.answer import Answer
-from cdcwb.times import TimeAxis, micros
+from cdcwb.times import TimeAxis
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
-from cdcwb.words import count, joined, plural, tally, time_on_axis
+from cdcwb.words import count, joined, plural, tally
 
 _TABLES, _PAIRED = 8, 6  # maximum number of tables in charts
 
@@ -198,10 +198,7 @@ class Masks(Page):
 
         def record(point: Mapping[str, Any]) -> int | None:
             names = point["custom"] or []
-            times = None
-            if width_us is not None:
-                middle = micros(time_on_axis(str(point["x"])))
-                times = middle - width_us // 2 - 1, middle + width_us // 2
+            times = None if width_us is None else self.times_of(point, width_us)
             columns = {names} if isinstance(names, str) else {*names}
             return self.first_record(lambda headers: first_update(headers, table, columns, times)) if columns else None
 

@@ -29,8 +29,9 @@ from cdcwb.report import check_parameters, open_page, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
 from cdcwb.report.facts import stored
 from cdcwb.report.opening import OpenedCapture, Parameters, asked_of, look_at
+from cdcwb.times import micros
 from cdcwb.views.view import Panel, View, is_live, links_of
-from cdcwb.words import count, page_display, plural, rounded, shown_as, to_the_second, zone_name
+from cdcwb.words import count, page_display, plural, rounded, shown_as, time_on_axis, to_the_second, zone_name
 
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
@@ -94,11 +95,10 @@ class Page:
     """Whether its panels use values."""
     shows_health: ClassVar[bool] = False
     """Whether the page begins with the health of the capture; else it begins with its own result."""
-    bench: Bench | None = None
-    """The views whose selection the page is about; None for the page of a notebook."""
 
     def __init__(self, opened: OpenedCapture) -> None:
         self.opened = opened
+        self.bench = opened.bench
         self.asked = opened.asked
         self.capture: Any = opened.capture
         self.session = self.capture.question_session
@@ -145,10 +145,7 @@ class Page:
         times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
         limits = list(filter(None, [selection.sentence()]))
         asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=bench.location, **times)
-        page = cls.__new__(cls)
-        page.bench = bench
-        page.__init__(OpenedCapture(asked, bench.capture, selected, selected, {}, cast(Any, None)))  # type: ignore[misc]
-        return page
+        return cls(OpenedCapture(asked, bench.capture, selected, selected, {}, cast(Any, None), bench))
 
     def answer(self, title: str, state: PanelState | None = None) -> Answer:
         """An empty answer of the page; ``state``: of a panel of a live page."""
@@ -165,6 +162,12 @@ class Page:
         if self.bench is not None and (always or answer.state.brushed):
             return cast(Self, self.bench.page(type(self), every_time=True))
         return self
+
+    @staticmethod
+    def times_of(point: Mapping[str, Any], width_us: int) -> tuple[int, int]:
+        """The times of the bin of a point of a figure, from after the first to the second."""
+        middle = micros(time_on_axis(str(point["x"])))
+        return middle - width_us // 2 - 1, middle + width_us // 2
 
     def first_record(self, first: Callable[[Headers], int | None]) -> int | None:
         """On a live page, the record of the change whose number a function gives."""
