@@ -326,8 +326,9 @@ def _row(
     """The row of a capture in the index. ``health``: the report about its health."""
     first = entries[0]
     answers = {entry.title: entry for entry in reversed(entries) if entry is not health}
-    cells = [_cell(_HEALTH, health, first.health, first.verdict, first.what)]
-    cells += [(a := answers.get(question)) and _cell(question, a, a.tone, a.headline) for question in questions]
+    cells: list[dict[str, str | Markup] | None] = [_cell(_HEALTH, health, first.health, first.verdict, first.what)]
+    for one in map(answers.get, questions):
+        cells.append(None if one is None else _cell(one.title, one, one.tone, one.headline))
     room = size(sum((folder / entry.file).stat().st_size for entry in entries))
     about = f"{plural(len(entries), 'report')}, {room}"
     return {"name": _unbroken(visible(first.capture, _SENTENCE)), "cells": cells, "about": about}

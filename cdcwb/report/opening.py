@@ -30,7 +30,6 @@ from cdcwb.words import show_times_in, visible
 if TYPE_CHECKING:
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.capture import Capture
-    from cdcwb.views.bench import Bench
 
 
 T = TypeVar("T")
@@ -55,7 +54,7 @@ class OpenedCapture:
     capture: TableSnapshot
     summary: dict[str, Any]
     health: Health
-    bench: Bench | None = None
+    bench: Any = None
 
 
 def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
@@ -75,7 +74,7 @@ def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = F
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
 
-    snapshot = TableSnapshot(part, asked.folder, images)
+    snapshot: Any = TableSnapshot(part, asked.folder, images)
     if asked.limits:
         summary = summarize(snapshot, unfiltered=False, whole=capture if asked.tables else None)
     elif snapshot.stored and (prepared := _prepared(asked.path)):

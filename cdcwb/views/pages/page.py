@@ -98,7 +98,7 @@ class Page:
 
     def __init__(self, opened: OpenedCapture) -> None:
         self.opened = opened
-        self.bench = opened.bench
+        self.bench: Bench | None = opened.bench
         self.asked = opened.asked
         self.capture: Any = opened.capture
         self.session = self.capture.question_session
