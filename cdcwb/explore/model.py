@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -407,11 +406,6 @@ class Explorer:
         """The content of the panes below the list for the current record."""
         record = self.record()
         return record_view(self.index, record, self.change(record), self.bookmarks.note(self.index.place(self.chosen)))
-
-    @property
-    def home(self) -> Path | None:
-        """The folder of bookmarks and saved filters, or None."""
-        return self.source.home
 
 
 class _Noted:

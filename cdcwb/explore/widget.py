@@ -172,7 +172,7 @@ def _about(explorer: Explorer) -> Message:
         "places": places(explorer.index),
         "choices": explorer.choices,
         "copies": list(COPIES),
-        "home": None if explorer.home is None else str(explorer.home),
+        "home": None if explorer.source.home is None else str(explorer.source.home),
         "looks": {name: [look.colour, look.pattern] for name, look in OPERATIONS.items()},
     }
 
