@@ -29,12 +29,25 @@ FIRST_ROWS: Final = 12
 """Number of rows of a live table that are shown first."""
 
 _INSTEAD: Final = 60
-_USUAL: Final = (
-    "at: time; began_at: begin; bytes: size; changed_at: time; duration_us: duration; ended_at: end; event_type: type; "
-    "lasted_us: duration; most_us: longest; p50_us: p50; p95_us: p95; p99_us: p99; record_id: record; "
-    "record_type: type; sentence: what; table_version: version; transaction_id: transaction"
-)
-_HEADINGS: Final = dict(pair.split(": ") for pair in _USUAL.split("; "))
+_HEADINGS: Final = {
+    "at": "time",
+    "began_at": "begin",
+    "bytes": "size",
+    "changed_at": "time",
+    "duration_us": "duration",
+    "ended_at": "end",
+    "event_type": "type",
+    "lasted_us": "duration",
+    "most_us": "longest",
+    "p50_us": "p50",
+    "p95_us": "p95",
+    "p99_us": "p99",
+    "record_id": "record",
+    "record_type": "type",
+    "sentence": "what",
+    "table_version": "version",
+    "transaction_id": "transaction",
+}
 """Headings of columns that are not their names."""
 
 Record: TypeAlias = dict[str, Any]

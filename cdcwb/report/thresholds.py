@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -104,7 +104,9 @@ def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> li
                 wrong.append(str(reason))
                 continue
         if kind is None:
-            wrong.append(_unknown(threshold, list(facts)))
+            names = ", ".join(list(facts)[:_MOST]) + (" …" if len(facts) > _MOST else "") or "none"
+            hint = f"{nearest(threshold.fact, facts)} There are: {names}."
+            wrong.append(f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{hint}")
         elif kind != "any":
             try:
                 threshold.holds({"text": "", "truth": False}.get(kind, 0))
@@ -114,12 +116,6 @@ def check_facts(thresholds: Iterable[Threshold], facts: Mapping[str, str]) -> li
                     f"{threshold.text}: {threshold.fact} is {KINDS[kind]}, which is not compared so with {value}"
                 )
     return wrong
-
-
-def _unknown(threshold: Threshold, known: Sequence[str]) -> str:
-    names = ", ".join(known[:_MOST]) + (" …" if len(known) > _MOST else "") or "none"
-    there_are = f"{nearest(threshold.fact, known)} There are: {names}."
-    return f"{threshold.text}: there is no fact '{visible(threshold.fact)}'.{there_are}"
 
 
 def judge(thresholds: Iterable[Threshold], reports: Mapping[str, Mapping[str, Any]]) -> Judgement:

@@ -23,28 +23,30 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 
-_PAGES: Final = {
-    "capture": ("Capture", "capture:CapturePage", "over_time tables problems"),
+PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "capture": ("Capture", "capture:CapturePage", ("capture.over_time", "capture.tables", "capture.problems")),
     "transactions": (
         "Transactions",
         "transactions:Transactions",
-        "timeline capture.over_time concurrency longest unfinished problems",
+        (
+            *("transactions.timeline", "capture.over_time", "transactions.concurrency", "transactions.longest"),
+            *("transactions.unfinished", "transactions.problems"),
+        ),
     ),
     "masks": (
         "Change masks",
         "masks:Masks",
-        "over_time capture.over_time changed_columns together values idle keys bit_by_bit",
+        (
+            *("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together", "masks.values"),
+            *("masks.idle", "masks.keys", "masks.bit_by_bit"),
+        ),
     ),
-    "problems": ("Problems", "capture:CapturePage", "problems"),
-    "continuity": ("Continuity of rows", "continuity:ContinuityPage", ""),
-    "drift": ("Schema drift", "drift:Drift", ""),
-    "event_log": ("Event log and XDS", "event_log:EventLog", ""),
-    "history": ("Row history", "replay:History", ""),
-    "replay": ("Replay and reconcile", "replay:Replay", ""),
-}
-PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    name: (title, kind, tuple(key if "." in key else f"{kind.partition(':')[0]}.{key}" for key in panels.split()))
-    for name, (title, kind, panels) in _PAGES.items()
+    "problems": ("Problems", "capture:CapturePage", ("capture.problems",)),
+    "continuity": ("Continuity of rows", "continuity:ContinuityPage", ()),
+    "drift": ("Schema drift", "drift:Drift", ()),
+    "event_log": ("Event log and XDS", "event_log:EventLog", ()),
+    "history": ("Row history", "replay:History", ()),
+    "replay": ("Replay and reconcile", "replay:Replay", ()),
 }
 """Pages by name: title, class, and the panels of the page that follow the selection, if it consists of these."""
 

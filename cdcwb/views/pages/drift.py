@@ -44,7 +44,6 @@ class Drift(Page):
         super().__init__(opened)
         self.drift = drift(self.capture)
         named, self.pair = ask.chosen(self.drift.versions, table, old_version, new_version)
-        self.reported = self.drift.findings
         self.steps = [step for step in self.drift.steps if step.new.table in named]
         if self.pair:
             self.steps = steps_between(self.capture, self.drift, *self.pair)
@@ -79,7 +78,7 @@ class Drift(Page):
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The numbers of versions and findings, and the limits of the page."""
-        versions, findings, without = self.drift.versions, self.reported, self.drift.without_version
+        versions, findings, without = self.drift.versions, self.drift.findings, self.drift.without_version
         changes = ask.schema_changes(self.drift)
         several = Counter(version.table for version in versions)
         changing = sum(number > 1 for number in several.values())
@@ -145,9 +144,9 @@ class Drift(Page):
     def findings(self, answer: Answer) -> None:
         """Differences between versions, worst first."""
         heads = "severity; rule; table; column; old; new; first_position; first_at: first time; evidence"
-        rows = [{name: getattr(finding, name) for name in headings(heads)} for finding in self.reported[:200]]
+        rows = [{name: getattr(finding, name) for name in headings(heads)} for finding in self.drift.findings[:200]]
         rows = [row | {"rule": row["rule"].replace("_", " ")} for row in rows]
-        answer.table(rows, heads, total=len(self.reported), none="No findings.")
+        answer.table(rows, heads, total=len(self.drift.findings), none="No findings.")
 
     @panel("Column by column")
     def differences(self, answer: Answer) -> None:
