@@ -89,8 +89,10 @@ def check_format(
     read, refused = _check_mutations(format, paths, given, mutations, random.Random(seed))
     growth = _growth(format, paths, given)
     assert growth < 3, f"twice the files take {growth:.1f} times the work"
-    numbers = (len(whole[name]) for name in ("events", "changes", "transactions", "problems"))
-    return Checked(*numbers, trees, read, refused, growth)
+    events, changes, transactions, problems = (
+        len(whole[name]) for name in ("events", "changes", "transactions", "problems")
+    )
+    return Checked(events, changes, transactions, problems, trees, read, refused, growth)
 
 
 def _tables(format: str, paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

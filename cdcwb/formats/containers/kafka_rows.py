@@ -33,7 +33,7 @@ from cdcwb.formats.containers.messages import (
 )
 from cdcwb.formats.containers.rows import plain
 from cdcwb.formats.containers.tables import first_line, group_starts, open_parquet, row_groups
-from cdcwb.formats.kernels import Ints
+from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit
 from cdcwb.words import unique_names
@@ -280,7 +280,7 @@ def put_headers(
     facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     shape = len(facts), len(messages)
     numbers = np.reshape([add(texts) for texts in facts.values()], shape).T.astype(np.int64)
-    absent = np.reshape([as_array(pc.is_null(texts)) for texts in facts.values()], shape).T.astype(np.bool_)
+    absent: Bools = np.reshape([as_array(pc.is_null(texts)) for texts in facts.values()], shape).T.astype(np.bool_)
     absent[messages.state != MESSAGE] = True
     is_alone = ~absent.all(axis=1)
     for index, names, values in groups:

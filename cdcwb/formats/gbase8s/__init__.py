@@ -96,8 +96,8 @@ class GBase8s(StreamFormat):
         rows = []
         for one in plan.shared.versions:
             key, names, columns = f"{one.label}@{one.number}", plan.shared.names(one.label), one.schema.columns
-            place = one.file_index, one.offset, one.length
-            made = TableVersion(key, *names, list(map(_column, columns)), one.origin, one.text, {}, *place)
+            made = TableVersion(key, *names, list(map(_column, columns)), one.origin, one.text)
+            made.file_index, made.offset, made.length = one.file_index, one.offset, one.length
             rows.append(made.to_row() | {"lineage": None})
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 

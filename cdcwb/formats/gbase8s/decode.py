@@ -166,7 +166,8 @@ class RecordHeaders:
     @property
     def transactional(self) -> Bools:
         """A mask of records that belong to a transaction."""
-        return _TRANSACTION_AT[self.number] > 0
+        found: Bools = _TRANSACTION_AT[self.number] > 0
+        return found
 
     @property
     def timed(self) -> Bools:
