@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from cdcwb import machine
 from cdcwb.analysis.export import check_above
@@ -23,6 +25,9 @@ from cdcwb.report.html import IndexEntry, title_of, write_index
 from cdcwb.report.runner import ReportRequest, make_report, notebook_path, print_progress, version
 from cdcwb.report.suite import LESSON, members, run_suite, siblings_of
 from cdcwb.words import plural
+
+if TYPE_CHECKING:
+    from cdcwb.report.kernel import Kernel
 
 Found: TypeAlias = tuple[str, Path]
 """A capture: its name and its path."""
@@ -78,41 +83,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _reports(captures: Sequence[Found], lesson: Path | None, to: Path, names: Sequence[str]) -> list[Made]:
     """The result of the lesson over the folder ``lesson`` (None: no lesson), and of the suite of every capture.
 
-    The notebooks of a small capture use one core, so several suites run in parallel, each with its own Spark: as many
+    The notebooks of a small capture use one core, so several kernels run in parallel, each with its own Spark: as many
     as this machine has memory and cores for.
     """
-    jobs: dict[str, Callable[[Say], Made]] = {} if lesson is None else {LESSON: partial(_lesson, lesson, to)}
+    from cdcwb.report.kernel import Kernel
+
+    jobs: dict[str, Callable[[Kernel, Say], Made]] = {} if lesson is None else {LESSON: partial(_lesson, lesson, to)}
     jobs |= {label: partial(_suite, path, to, label, names) for label, path in captures}
 
+    idle: SimpleQueue[Kernel] = SimpleQueue()
+
     def make(label: str) -> Made:
+        kernel = idle.get()
         try:
-            return jobs[label](lambda text: print_progress(f"{label}: {text}"))
+            return jobs[label](kernel, lambda text: print_progress(f"{label}: {text}"))
         except CaptureError as error:
             print_progress(f"{label}: not made: {error}")
             return [], {label: str(error)}
+        finally:
+            idle.put(kernel)
 
-    at_once = min(len(jobs), machine.cores(), machine.memory_bytes() // _ROOM, _MOST)
-    with ThreadPoolExecutor(max(1, at_once) if all(is_small([path]) for _, path in captures) else 1) as threads:
+    at_once = max(1, min(len(jobs), machine.cores(), machine.memory_bytes() // _ROOM, _MOST))
+    kernels = at_once if all(is_small([path]) for _, path in captures) else 1
+    with ExitStack() as running, ThreadPoolExecutor(kernels) as threads:
+        for _ in range(kernels):
+            idle.put(running.enter_context(Kernel()))
         return list(threads.map(make, jobs))
 
 
-def _suite(path: Path, to: Path, label: str, names: Sequence[str], say: Say) -> Made:
+def _suite(path: Path, to: Path, label: str, names: Sequence[str], kernel: Kernel, say: Say) -> Made:
     given = {"on_spark": True} if label == _ON_SPARK and machine.find_java()[0] is not None else None
-    suite = run_suite(path, to / label, parameters=given, say=say, names=names, shared=to.absolute())
+    suite = run_suite(path, to / label, parameters=given, say=say, names=names, kernel=kernel, shared=to.absolute())
     entries = [replace(entry, file=f"{label}/{entry.file}") for entry in suite.entries]
     return entries, {f"{label}, {name}": sentence for name, sentence in suite.failed.items()}
 
 
-def _lesson(data: Path, to: Path, say: Say) -> Made:
+def _lesson(data: Path, to: Path, kernel: Kernel, say: Say) -> Made:
     """The report ``start_here`` over the folder ``data``."""
-    from cdcwb.report.kernel import Kernel
-
     notebook, wanted = notebook_path(LESSON), ReportRequest.of(data, "auto", None)
     target = to.absolute() / f"{notebook.stem}.html"
     try:
         siblings = siblings_of(target.parent, target.parent, [notebook])
-        with Kernel() as kernel:
-            report = make_report(notebook, wanted, wanted.captures, target, {}, say, kernel, siblings)
+        report = make_report(notebook, wanted, wanted.captures, target, {}, say, kernel, siblings)
     except CaptureError:
         for old in (target, target.with_suffix(".json")):
             old.unlink(missing_ok=True)

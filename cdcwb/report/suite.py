@@ -11,10 +11,11 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.errors import CaptureError, OptionError
@@ -39,6 +40,10 @@ from cdcwb.report.runner import (
     version,
 )
 from cdcwb.report.thresholds import Judgement, Threshold, check_facts, judge, parse_thresholds
+
+if TYPE_CHECKING:
+    from cdcwb.report.kernel import Kernel
+
 
 LESSON: Final = "start_here"
 """The notebook about the captures that come with cdcwb."""
@@ -82,6 +87,7 @@ def run_suite(
     redact: Sequence[str] = (),
     fail_if: Sequence[str] = (),
     names: Sequence[str] = (),
+    kernel: Kernel | None = None,
     shared: Path | None = None,
 ) -> Suite:
     """Make every report on the capture ``path`` in the folder ``to``: ``NOTEBOOK.html`` and ``NOTEBOOK.json`` each,
@@ -89,9 +95,10 @@ def run_suite(
     suites, if this is one of them.
 
     ``parameters`` go to the notebooks that have them. The values of the columns ``redact`` are in no file. ``fail_if``
-    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. If a notebook
-    fails, the others are still run; its files from an earlier run are removed, since they are out of date. ``to`` may
-    be a URL: all files are uploaded to it at the end, and none is removed there.
+    are thresholds (:func:`cdcwb.report.thresholds.parse_thresholds`). ``names``: only these notebooks. ``kernel``: a
+    running one that is reused. If a notebook fails, the others are still run; its files from an earlier run are
+    removed, since they are out of date. ``to`` may be a URL: all files are uploaded to it at the end, and none is
+    removed there.
 
     Raises OptionError with everything that is wrong before anything runs, CaptureError where the capture cannot be
     read.
@@ -101,7 +108,7 @@ def run_suite(
         if wrong := check_ending(Path(url_of(str(to))), "reports go into a folder"):
             raise OptionError(wrong[0])
         with delivered_to(to, "index.html") as local:
-            return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, shared))
+            return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
     folder = Path(to).expanduser().absolute()
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     wanted = ReportRequest.of(path, format, options, redact, parameters)
@@ -111,8 +118,11 @@ def run_suite(
     failed: dict[str, str] = {}
     entries: list[IndexEntry] = []
     reports: dict[str, Report] = {}
-    with tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work, Kernel() as kernel:
-        opened = keep(wanted, kernel, Path(work), folder, say)
+    with (
+        tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
+        nullcontext(kernel) if kernel is not None else Kernel() as running,
+    ):
+        opened = keep(wanted, running, Path(work), folder, say)
         siblings = siblings_of(folder, shared or folder, chosen.values())
         for notebook in chosen.values():
             target = folder / f"{notebook.stem}.html"
@@ -120,7 +130,7 @@ def run_suite(
             for name in sorted(set(parameters or {}) - set(own)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
-                report = make_report(notebook, wanted, opened, target, own, say, kernel, siblings)
+                report = make_report(notebook, wanted, opened, target, own, say, running, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)
                 say(f"{notebook.stem} was not made: {error}")

@@ -280,9 +280,9 @@ def put_headers(
     facts = columns_of({**messages.facts, "key": key_texts(messages.key)})
     shape = len(facts), len(messages)
     numbers = np.reshape([add(texts) for texts in facts.values()], shape).T.astype(np.int64)
-    absent: Bools = np.reshape([as_array(pc.is_null(texts)) for texts in facts.values()], shape).T.astype(np.bool_)
+    absent = np.reshape([as_array(pc.is_null(texts)) for texts in facts.values()], shape).T.astype(np.bool_)
     absent[messages.state != MESSAGE] = True
-    is_alone = ~absent.all(axis=1)
+    is_alone: Bools = np.asarray(~absent.all(axis=1), np.bool_)
     for index, names, values in groups:
         is_alone[index] = False
         lacking = np.hstack([np.zeros(values.shape, np.bool_), absent[index]])

@@ -95,8 +95,9 @@ class GBase8s(StreamFormat):
         """Every schema text of every label, in stream order; ``first_position`` is null."""
         rows = []
         for one in plan.shared.versions:
-            key, names, columns = f"{one.label}@{one.number}", plan.shared.names(one.label), one.schema.columns
-            made = TableVersion(key, *names, list(map(_column, columns)), one.origin, one.text)
+            schema, name = plan.shared.names(one.label)
+            columns = [_column(column) for column in one.schema.columns]
+            made = TableVersion(f"{one.label}@{one.number}", schema, name, columns, one.origin, one.text)
             made.file_index, made.offset, made.length = one.file_index, one.offset, one.length
             rows.append(made.to_row() | {"lineage": None})
         return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)

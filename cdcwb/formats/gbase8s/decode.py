@@ -166,13 +166,13 @@ class RecordHeaders:
     @property
     def transactional(self) -> Bools:
         """A mask of records that belong to a transaction."""
-        found: Bools = _TRANSACTION_AT[self.number] > 0
-        return found
+        return _TRANSACTION_AT[self.number] > 0
 
     @property
     def timed(self) -> Bools:
         """A mask of records with a time of the years 1 to 9999."""
-        return (_TIME_AT[self.number] > 0) & (self.status & _TIME == 0)
+        is_timed: Bools = (_TIME_AT[self.number] > 0) & (self.status & _TIME == 0)
+        return is_timed
 
     @cached_property
     def header_end(self) -> Ints:
