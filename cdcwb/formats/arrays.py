@@ -173,7 +173,7 @@ def small_numbers() -> pa.Array:
 # --- maps -------------------------------------------------------------------------------------------------------------
 
 
-class Texts(Protocol):
+class NumberedTexts(Protocol):
     """Texts by their numbers."""
 
     def gather(self, places: npt.NDArray[np.int32]) -> pa.StringArray:
@@ -226,7 +226,7 @@ def _begins_at_zero(texts: pa.StringArray) -> bool:
 class MapBuilder:
     """The maps of ``count`` records, with values from ``pool``; null for a record without a group."""
 
-    def __init__(self, count: int, pool: Texts) -> None:
+    def __init__(self, count: int, pool: NumberedTexts) -> None:
         self._group_of = np.zeros(count, dtype=np.int64)
         self._pool = pool
         self._keys: list[list[bytes]] = [[]]
@@ -310,7 +310,7 @@ class EventBatch:
     """The events of ``count`` records, filled column by column for any of them; other values are null, and so are
     columns that are not ``wanted`` (None: all are). ``texts``: the values of maps if they are not in ``pool``."""
 
-    def __init__(self, count: int, wanted: Wanted | None = None, texts: Texts | None = None) -> None:
+    def __init__(self, count: int, wanted: Wanted | None = None, texts: NumberedTexts | None = None) -> None:
         self.count = count
         self.wanted = wanted or EVERYTHING
         self.pool = TextPool()

@@ -418,6 +418,9 @@ class TableRows(RowFormat):
             entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
             entry.options = options.given
             plan.files.append(entry)
+            if probe.problem is not None:
+                code = Problem.MALFORMED if probe.kind == BROKEN else Problem.TRUNCATED
+                plan.problems.append(problem_row(code, probe.problem, file=probe.path, table=table.label))
             if probe.kind == BROKEN:
                 continue
             header = set(self.header(probe.columns, options.given))
@@ -448,11 +451,9 @@ class TableRows(RowFormat):
         for one, scan in zip(ranges, scans, strict=True):
             entry = plan.files[one.index]
             entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
-            entry.problem = entry.problem or scan.problem
-        for entry in plan.files:
-            if entry.problem is not None:
-                code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
-                plan.problems.append(problem_row(code, entry.problem, file=entry.path))
+            if scan.problem is not None and entry.problem is None:
+                entry.problem = scan.problem
+                plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
         self.split(plan, ranges, scans)
         self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(ranges, scans, strict=True)])

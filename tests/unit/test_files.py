@@ -163,7 +163,7 @@ def test_the_bytes_of_a_binary_file_are_read_only(tmp_path: Path) -> None:
     source = opened(tmp_path, TIMEOUT * 3)
     assert (source.shape, source.compression, source.size, source.length) == ("binary", None, 72, 72)
     assert source.evidence == "66 of the first 72 bytes are control characters, which no text has"
-    assert (source.line_starts, source.read_starts, source.problem, source.data_share) == (None, None, None, 1.0)
+    assert (source.line_starts, source.read_starts, source.problem) == (None, None, None)
     view = source.read(24, 48)
     assert view.tobytes() == TIMEOUT
     assert not view.flags.writeable
@@ -314,7 +314,7 @@ def test_a_file_that_is_gone_is_said_so(tmp_path: Path) -> None:
 )
 def test_a_text_without_hex_is_taken_as_it_is(tmp_path: Path, prose: bytes) -> None:
     source = opened(tmp_path, prose)
-    assert (source.shape, source.data_share, content(source)) == ("binary", 0.0, prose)
+    assert (source.shape, content(source)) == ("binary", prose)
     assert source.evidence.startswith("text without a capture in hex digits")
 
 
