@@ -96,6 +96,7 @@ def frame(spark: SparkSession, folder: Path, table: str, rows: list[dict[str, An
     while place.exists():
         number += 1
         place = folder / f"{table}-{number}.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=model.TABLES[table]), place)
     return spark.read.parquet(str(place))
 

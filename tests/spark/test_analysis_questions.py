@@ -234,8 +234,14 @@ def event(file: int, offset: int, position: int | None, **facts: Any) -> dict[st
 def order_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> Any:
     events = frame(spark, folder, "events", rows)
     files = [{"file_index": number, "file": f"/in/f{number}"} for number in range(2)]
-    made = Frames(spark=spark, format="qlik-kafka", headers=events, events=events, files=files)  # has header fields
+    made = Frames(spark=spark, format=rows[0]["format"], headers=events, events=events, files=files)
     return positions(made), repeated(made)
+
+
+def streams_of(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    order, twice = order_of(spark, folder, rows)
+    assert twice.positions == 0
+    return [(row["stream"], row["records"], row["steps_back"]) for row in order.streams]
 
 
 def test_steps_back_are_found_across_files_with_the_record_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -290,16 +296,14 @@ def test_what_a_position_does_not_mean_is_not_compared(spark: SparkSession, tmp_
         event(0, 20, 0, kind="heartbeat"),
         event(0, 30, None),
         event(0, 40, 9),
+    ]
+    assert streams_of(spark, tmp_path / "log", rows) == [("", 2, 0)]
+    rows = [
         event(1, 0, 20, **table, kind="before"),
         event(1, 10, 20, **table, kind="after"),
         event(1, 20, 21, **table),
     ]
-    order, twice = order_of(spark, tmp_path, rows)
-    assert [(row["stream"], row["records"], row["steps_back"]) for row in order.streams] == [
-        ("", 2, 0),
-        ("shop.t", 2, 0),
-    ]
-    assert twice.positions == 0
+    assert streams_of(spark, tmp_path / "change tables", rows) == [("shop.t", 2, 0)]
 
 
 def test_partitions_and_change_tables_rise_each_on_their_own(spark: SparkSession, tmp_path: Path) -> None:
@@ -312,14 +316,9 @@ def test_partitions_and_change_tables_rise_each_on_their_own(spark: SparkSession
         event(1, 10, 3, format="qlik-change-table", table_name="b"),
         event(1, 20, 1, format="qlik-change-table", table_name="b", kind="control"),
     ]
-    order, _ = order_of(spark, tmp_path, kafka + ct)
-    assert [(row["stream"], row["records"], row["steps_back"]) for row in order.streams] == [
-        ("/in/f0, partition 0", 3, 1),
-        ("/in/f0, partition 1", 2, 0),
-        ("/in/f1", 1, 0),
-        ("a", 1, 0),
-        ("b", 1, 0),
-    ]
+    partitions = [("/in/f0, partition 0", 3, 1), ("/in/f0, partition 1", 2, 0)]
+    assert streams_of(spark, tmp_path / "topic", kafka) == partitions
+    assert streams_of(spark, tmp_path / "change tables", ct) == [("/in/f1", 1, 0), ("a", 1, 0), ("b", 1, 0)]
 
 
 def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: SparkSession, tmp_path: Path) -> None:
@@ -328,13 +327,18 @@ def test_numbers_that_are_missing_are_counted_where_a_source_numbers(spark: Spar
         return event(0, number, None, format="qlik-kafka", headers=headers)
 
     log = [event(1, number, None, format="idm-event-log") | {"position": f"{number:019d}"} for number in (1, 2, 9)]
-    rows = [*map(message, (4, 5, 8, 8)), *log, event(2, 0, 7, format="gbase8s")]
-    files = [{"file_index": number, "file": f"/in/f{number}"} for number in range(3)]
-    made = Frames(spark=spark, format="qlik-kafka", headers=frame(spark, tmp_path, "events", rows), files=files)
-    assert missing_numbers(made) == [
-        {"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6},
-        {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2},
+
+    def missing(*rows: dict[str, Any]) -> list[dict[str, Any]]:
+        name = rows[0]["format"]
+        files = [{"file_index": number, "file": f"/in/f{number}"} for number in range(3)]
+        headers = frame(spark, tmp_path / name, "events", list(rows))
+        return missing_numbers(Frames(spark=spark, format=name, headers=headers, files=files))
+
+    assert missing(*log) == [{"stream": "", "numbering": "record_id", "first": 1, "last": 9, "there": 3, "missing": 6}]
+    assert missing(*map(message, (4, 5, 8, 8))) == [
+        {"stream": "/in/f0, partition 3", "numbering": "offset", "first": 4, "last": 8, "there": 3, "missing": 2}
     ]
+    assert missing(event(2, 0, 7, format="gbase8s")) == []
 
 
 def test_gaps_are_the_problems_that_tell_of_them(spark: SparkSession, tmp_path: Path) -> None:
