@@ -351,10 +351,12 @@ class EventBatch:
         if absent is None or not absent.any():
             self.maps[name].group(index, keys, places)
             return
-        patterns, pattern = np.unique(np.packbits(absent, axis=1), axis=0, return_inverse=True)
-        pattern = pattern.reshape(-1)
-        for at in range(len(patterns)):
-            members = np.flatnonzero(pattern == at)
+        packed = np.packbits(absent[:, absent.any(axis=0)], axis=1)  # of the keys that some records lack
+        pattern = packed[:, 0].astype(np.int64)
+        if packed.shape[1] > 1:  # which are sorted
+            pattern = np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
+        for one in np.flatnonzero(np.bincount(pattern)).tolist():
+            members = np.flatnonzero(pattern == one)
             there = np.flatnonzero(~absent[members[0]])
             named = [keys[column] for column in there.tolist()]
             self.maps[name].group(index[members], named, places[np.ix_(members, there)])
