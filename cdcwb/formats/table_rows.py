@@ -418,9 +418,7 @@ class TableRows(RowFormat):
             entry = TableFile(probe=probe.without_rows(), size=probe.size, problem=probe.problem, table=table)
             entry.options = options.given
             plan.files.append(entry)
-            if probe.problem is not None:
-                code = Problem.MALFORMED if probe.kind == BROKEN else Problem.TRUNCATED
-                plan.problems.append(problem_row(code, probe.problem, file=probe.path, table=table.label))
+            plan.problems += [] if probe.problem is None else [{**file_problem(entry), "table": table.label}]
             if probe.kind == BROKEN:
                 continue
             header = set(self.header(probe.columns, options.given))
@@ -453,7 +451,7 @@ class TableRows(RowFormat):
             entry.size, entry.rows = scan.size or entry.size, (entry.rows or 0) + scan.rows + scan.filler
             if scan.problem is not None and entry.problem is None:
                 entry.problem = scan.problem
-                plan.problems.append(problem_row(Problem.TRUNCATED, scan.problem, file=entry.path))
+                plan.problems.append(file_problem(entry))
         plan.facts = {"bytes": sum(entry.size for entry in plan.files), "records": sum(scan.rows for scan in scans)}
         self.split(plan, ranges, scans)
         self.settle(plan, [(plan.files[one.index], scan.evidence) for one, scan in zip(ranges, scans, strict=True)])
@@ -816,6 +814,12 @@ def _garbled(rows: Rows, place: int, charset: str, row: int) -> str:
     digits = rows.text(place)[row].as_py()
     shown = digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}…"
     return f"column {visible(rows.names[place], 60)}: expected text in {charset}, found bytes {shown}"
+
+
+def file_problem(entry: TableFile) -> dict[str, Any]:
+    """The row of ``problems`` about a file that is damaged or cut off."""
+    code = Problem.MALFORMED if entry.probe.kind == BROKEN else Problem.TRUNCATED
+    return problem_row(code, entry.problem or "", file=entry.path)
 
 
 def parts_of_range(plan: Plan, split: Split) -> Iterator[RowSegments]:

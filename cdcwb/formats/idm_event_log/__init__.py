@@ -36,7 +36,7 @@ from cdcwb.formats.idm_event_log.plan import LoggedTables, LogScan, parts_togeth
 from cdcwb.formats.idm_event_log.tree import dissect
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.requests import typed_rows
-from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, parts_of_rows
+from cdcwb.formats.table_rows import Plan, RowBatch, TableFile, TableRows, cells_of, file_problem, parts_of_rows
 from cdcwb.model import Kind
 from cdcwb.words import unique_names
 
@@ -132,6 +132,7 @@ class IdmEventLog(TableRows):
             entry = LogFile(probe=one.file.without_rows(), table=_OF_ROWS, labels=one.labels, null_text=one.null_text)
             entry.size, entry.problem, entry.options = one.file.size, one.file.problem, settings
             plan.files.append(entry)
+            plan.problems += [] if entry.problem is None else [file_problem(entry)]
             absent = missing(entry.absent) if entry.labels else []
             plan.problems += [problem_row(code, sentence, file=entry.path) for code, sentence in absent]
         return plan

@@ -26,7 +26,7 @@ from cdcwb.formats.qlik_change_table.masks import Evidence, MaskDecision, MaskSe
 from cdcwb.formats.qlik_change_table.probing import Probe, of_table, probe
 from cdcwb.formats.qlik_change_table.tree import field_of, row_meaning
 from cdcwb.formats.qlik_change_table.versions import ChangeTableVersions, Ddl, ddl_in_order, ddl_of
-from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows
+from cdcwb.formats.table_rows import Options, Plan, RowBatch, TableFile, TableRows, file_problem
 from cdcwb.model import Problem
 from cdcwb.words import joined, plural, unique_names
 
@@ -224,6 +224,7 @@ class QlikChangeTable(TableRows):
         plan.detected.append(detected_row("charset", options.charset, why, "charset" in given))
         said = ((*one, found.file.path) for found in probes for one in conclusions(found.file, given))
         plan.detected += detected_rows(one for one in said if one[0] != "header")
+        plan.problems += [file_problem(entry) for entry in plan.files if entry.problem is not None]
         return plan
 
     def examine(self, known: Any, index: int, rows: RowBatch) -> tuple[Any, bool]:
