@@ -233,6 +233,14 @@ def test_a_compressed_dump_and_an_empty_file_are_read(tmp_path: Path) -> None:
     assert read(header, format=FORMAT).column("kind").to_pylist() == ["filler"]
 
 
+def test_a_compressed_file_that_is_cut_off_is_a_problem_that_names_the_file(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "log.csv.gz", gzip.compress(as_csv(rows(2000)))[:-200])
+    plan = plan_of(path, FORMAT)
+    assert [(row["code"], row["file"]) for row in plan.problems] == [("truncated", str(path))]
+    assert plan.problems[0]["sentence"].startswith("the gzip data is cut off")
+    assert 100 < read(path, format=FORMAT).num_rows < 2000
+
+
 def test_rows_of_a_table_with_free_names_are_told_by_content_or_given() -> None:
     form: Any = get_format(FORMAT)
     free = [f"x{place}" for place in range(10)]
