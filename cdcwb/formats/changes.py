@@ -177,7 +177,7 @@ def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:
     names, values = after.keys.take(pa.array(entry)), after.items.take(pa.array(entry))
     there = _found(before, rows[row], entry - after.offsets.to_numpy()[rows[row]], names)
     old = before.items.take(pa.array(there, mask=there < 0))
-    return _lists(names, ~_same(old, values), ends)
+    return _lists(names, ~are_same(old, values), ends)
 
 
 def _entries(maps: pa.MapArray, rows: Ints) -> tuple[Ints, Ints, Ints]:
@@ -211,7 +211,7 @@ def _found(maps: pa.MapArray, row: Ints, place: Ints, names: pa.Array) -> Ints:
     return found
 
 
-def _same(one: pa.Array, other: pa.Array) -> Bools:
+def are_same(one: pa.Array, other: pa.Array) -> Bools:
     """A mask of values that are equal, or both null."""
     return as_array(pc.equal(one, other)) | as_array(pc.and_(pc.is_null(one), pc.is_null(other)))
 
@@ -297,7 +297,7 @@ def _with_written_columns(changes: pa.RecordBatch, compressed: Collection[str]) 
     names, values = after.keys.take(pa.array(entry)), after.items.take(pa.array(entry))
     place = entry - after.offsets.to_numpy()[rows[row]]
     there = _found(before, rows[row], place, names)
-    same = _same(before.items.take(pa.array(there, mask=there < 0)), values)
+    same = are_same(before.items.take(pa.array(there, mask=there < 0)), values)
     written = np.where(there >= 0, ~same, _found(changes["key"], rows[row], place, names) < 0)
     unseen = np.bincount(row[written & (there < 0)], minlength=len(rows)) > 0
     unseen |= as_array(before.is_null())[rows]

@@ -602,7 +602,7 @@ class TableRows(RowFormat):
             if conditions:
                 narrow = replace(wanted, images=False, tables=None, columns=frozenset({"kind", *conditions}))
                 keep = selected(self._of_rows(entry, file, part, indices, rows, narrow), replace(wanted, tables=None))
-                at = np.flatnonzero(as_array(pc.fill_null(keep, False)))
+                at = np.flatnonzero(as_array(keep))
                 if not len(at):
                     continue
                 if len(at) < len(indices):
@@ -797,7 +797,7 @@ def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]
     """Which rows are before images, and which are after images."""
     is_row = as_array(pc.is_in(kind, row_kinds()))
     before = pc.or_(pc.equal(kind, str(Kind.BEFORE)), pc.equal(operation, str(Operation.DELETE)))
-    is_before = is_row & as_array(pc.fill_null(before, False))
+    is_before = is_row & as_array(before)
     none = as_array(pc.is_in(operation, pa.array([str(Operation.TRUNCATE), str(Operation.DDL)])))
     return {"before": is_before, "after": is_row & ~is_before & ~none}
 

@@ -277,7 +277,7 @@ def _texts(rows: RowBatch, label: str) -> pa.StringArray:
         place = rows.names.index(label)
         valid = rows.rows.starts[:, place] != rows.rows.ends[:, place]
     else:
-        valid = as_array(pc.fill_null(pc.not_equal(texts, entry.null_text), False))
+        valid = as_array(pc.not_equal(texts, entry.null_text))
     bits = np.packbits(np.append(np.zeros(texts.offset, np.bool_), valid & ~_null(texts)), bitorder="little")
     buffers = [pa.py_buffer(bits), *texts.buffers()[1:]]
     return pa.Array.from_buffers(pa.string(), len(texts), buffers, offset=texts.offset)

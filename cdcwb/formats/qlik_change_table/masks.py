@@ -173,7 +173,7 @@ def _expected(rows: RowBatch, sequence: str | None, events: Mapping[str, pa.Arra
     for step in (-1, 1):
         at = np.flatnonzero(after & ~is_known)
         at = at[(at + step >= 0) & (at + step < count)]
-        same = as_array(pc.fill_null(pc.equal(texts.take(pa.array(at)), texts.take(pa.array(at + step))), False))
+        same = as_array(pc.equal(texts.take(pa.array(at)), texts.take(pa.array(at + step))))
         at = at[before[at + step] & same]
         if len(at):
             pairs = rows.rows.take(np.concatenate([at, at + step]))

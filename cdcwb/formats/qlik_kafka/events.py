@@ -169,7 +169,7 @@ def _rows(batch: EventBatch, decoded: DecodedMessages) -> None:
     if not has.any():
         return
     operation = decoded.header("operation")
-    deleted, updated = (as_array(pc.fill_null(pc.equal(operation, str(one)), False)) for one in ("DELETE", "UPDATE"))
+    deleted, updated = (as_array(pc.equal(operation, str(one))) for one in ("DELETE", "UPDATE"))
     absent = masks.absent()
     if needs("problems"):
         masks.compare(updated & has.all(axis=0), absent)

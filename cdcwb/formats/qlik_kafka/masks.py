@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from cdcwb.formats import bitmask
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.bitmask import MaskEvidence
+from cdcwb.formats.changes import are_same
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.qlik_kafka.decode import DecodedMessages, MessageGroup
 from cdcwb.formats.qlik_kafka.layout import LOBS, MASKS, WireForm
@@ -113,8 +114,7 @@ class MessageMasks:
                     part.append(decoded.values({name: image[name] for name in names}, some).reshape(-1))
         if found:
             mine, its = (decoded.texts.gather(np.concatenate(part)) for part in numbers)
-            differs = as_array(pc.fill_null(pc.not_equal(mine, its), False))
-            differs = differs | as_array(pc.xor(pc.is_null(mine), pc.is_null(its)))
+            differs = ~are_same(mine, its)
             edges = np.cumsum([len(part) for part in numbers[0][:-1]], dtype=np.int64)
             for (group, some, bits), values in zip(found, np.split(differs, edges), strict=True):
                 yield group, some, bits, values.reshape(len(some), len(bits))
@@ -144,7 +144,7 @@ def evidence_of(decoded: DecodedMessages, is_printed_avro: bool) -> MaskEvidence
     """The evidence about the byte order of masks in Avro messages, or in messages that were printed from Avro as JSON:
     column masks have bits of columns only, change masks also agree with the images."""
     evidence, masks = MaskEvidence(), MessageMasks(decoded, lambda *_: None)
-    updates = as_array(pc.fill_null(pc.equal(decoded.header("operation"), str(Operation.UPDATE)), False))
+    updates = as_array(pc.equal(decoded.header("operation"), str(Operation.UPDATE)))
     both = updates & decoded.has.all(axis=0)
     compared = {id(group): found for group, *found in masks.compared(both)}
     for group, messages in decoded.members:

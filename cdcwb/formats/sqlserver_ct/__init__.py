@@ -217,5 +217,5 @@ def _changed(rows: RowBatch, are_updates: pa.Array) -> pa.ListArray:
     for wrong, what in ((beyond, "no bit beyond"), (other, f"{plural(-(-width // 8), 'byte')} for")):
         expected = f"{MASK}: expected {what} the {plural(width, 'captured column')}"
         rows.problem(wrong, Problem.MASK, partial(_unlike, expected, texts))
-    null = as_array(pc.is_null(masks)) | ~as_array(pc.fill_null(are_updates, False))
+    null = as_array(pc.is_null(masks)) | ~as_array(are_updates)
     return bitmask.names(bits, rows.columns, null)
