@@ -257,7 +257,7 @@ def headers_of(batch: pa.RecordBatch) -> Headers:
 
 
 def table_labels(batch: pa.RecordBatch) -> pa.Array:
-    """The tables of rows: ``schema.table``, or the part that there is; :data:`NO_TABLE` without both."""
+    """The tables of rows: ``schema.table``, or the one of them that is known; :data:`NO_TABLE` without both."""
     names = (batch["schema_name"], batch["table_name"])
     label = pc.coalesce(pc.binary_join_element_wise(*names, "."), *names, "")
     return pc.if_else(pc.equal(label, ""), NO_TABLE, label)
