@@ -390,15 +390,6 @@ class LocalFile:
         data.flags.writeable = False
         return data
 
-    def view(self, start: int, stop: int) -> Bytes:
-        """As many bytes as are before ``stop``, of which those before ``start`` are zero; they take no memory."""
-        if start >= stop:
-            return np.zeros(stop, np.uint8)
-        data = np.frombuffer(mmap.mmap(-1, stop), np.uint8)
-        self.fill(start, data[start:])
-        data.flags.writeable = False
-        return data
-
     def copied(self) -> HeldBytes:
         """All its bytes in a temporary file."""
         with tempfile.TemporaryFile(prefix="cdcwb-") as store:
@@ -448,11 +439,6 @@ class HeldBytes:
         """The bytes ``[start, stop)``, read-only."""
         self.load(start, stop)
         return self.data[start:stop]
-
-    def view(self, start: int, stop: int) -> Bytes:
-        """All bytes before ``stop``, of which those before ``start`` may be zero."""
-        self.load(start, stop)
-        return self.data[:stop]
 
 
 class Remote(HeldBytes):
@@ -622,12 +608,6 @@ class Source:
         cannot be read, or the file became shorter."""
         start = min(max(start, 0), self.length)
         return self._content.read(start, min(max(stop, start), self.length))
-
-    def view(self, start: int, stop: int) -> Bytes:
-        """All wire bytes before ``stop``, clipped to ``length``, at their offsets; those before ``start`` must not be
-        used. Raises as :meth:`read`."""
-        stop = min(stop, self.length)
-        return self._content.view(min(start, stop), stop)
 
     def mapped(self) -> Bytes:
         """All wire bytes, of a file as a memory map of a temporary one: they need no memory. Raises as :meth:`read`."""

@@ -474,7 +474,7 @@ def sql_parts(source: Source, file: FileProbe, stop: int) -> Iterator[RowSegment
     """The segments of the statements of a dump that begin before ``stop``. A row with a value that only the database
     can evaluate is malformed; columns that are not ``needed`` are null."""
     table, backslash = str(file.settings["table"]), bool(file.settings["backslash"])
-    buffer = source.view(0, source.length)
+    buffer = source.read(0, source.length)
     widths = {table: file.width} if file.width else {}
     for found in segments(buffer, stop, table=table, charset=file.charset, backslash=backslash, widths=widths):
         yield _part(buffer, found, file)
