@@ -461,28 +461,17 @@ class TransactionHeaders:
 
     def undo(self) -> pa.Array:
         """For each change the lowest position of the undo records of its transaction that follow it; null for none."""
-        beyond_end = {number: ending.undo for number, ending in self.endings.items() if ending.undo is not None}
-        rows = np.flatnonzero(np.isin(self.number, [*self.number[self.kind == UNDO].tolist(), *beyond_end]))
-        if not len(rows):
-            return pa.nulls(len(self.change), pa.string())
-        number = np.append(self.number[rows], np.array(list(beyond_end), np.int64))
-        later = pa.array(beyond_end.values(), pa.string())
-        positions = pa.concat_arrays([self.column("position").take(pa.array(rows)), later])
-        ranks = pc.rank(positions, tiebreaker="dense").to_numpy().astype(np.int64)
-        never = len(positions) + 1
-        ranks[as_array(positions.is_null())] = never
-        ranks[: len(rows)][self.kind[rows] != UNDO] = never
-        order = np.argsort(number, kind="stable")
-        base = number[order] * (never + 1)  # falls from transaction to transaction, from the last record to the first
-        least = np.minimum.accumulate((ranks[order] + base)[::-1])[::-1] - base
-        lowest = np.full(len(self.number), never, np.int64)  # of the undo records that follow each record
-        here = order < len(rows)
-        lowest[rows[order[here]]] = least[here]
-        of_rank = np.full(never + 1, -1, np.int64)
-        of_rank[ranks] = np.arange(len(ranks))
-        of_rank[never] = -1
-        found = of_rank[lowest[self.change]]
-        return positions.take(pa.array(found, mask=found < 0))
+        lowest = {number: ending.undo for number, ending in self.endings.items() if ending.undo is not None}
+        rows = np.flatnonzero(np.isin(self.number, [*self.number[self.kind == UNDO].tolist(), *lowest]))[::-1]
+        position, found = self.column("position"), dict[int, str]()
+        for row, number, kind in zip(*(of.tolist() for of in (rows, self.number[rows], self.kind[rows])), strict=True):
+            if kind == UNDO:
+                at = position[row].as_py()
+                lowest[number] = min(at, lowest.get(number, at))
+            elif kind >= CHANGE and number in lowest:
+                found[row] = lowest[number]
+        places = np.searchsorted(self.change, np.array(list(found), np.int64))
+        return spliced(pa.nulls(len(self.change), pa.string()), places, pa.array(found.values(), pa.string()))
 
     def became(self) -> Became:
         """What became of its changes."""
