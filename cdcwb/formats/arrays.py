@@ -55,38 +55,41 @@ def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = Non
     nulls = null is not None and bool(null.any())
     # Offsets begin at 0: Arrow 18 sends an array with another first offset with the wrong bytes.
     first = start[0]
-    data = pa.py_buffer(np.ascontiguousarray(buffer[first : end[-1]]))
-    start, end = start - first, end - first
-    if not nulls and np.array_equal(end[:-1], start[1:]):  # nothing between them to skip
-        offsets = np.append(start, end[-1]).astype(np.int32)
-        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), data])
-    offsets = np.empty(2 * count, dtype=np.int32)
-    offsets[0::2] = start
-    offsets[1::2] = end
-    slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
-    wanted = np.arange(0, 2 * count, 2)
-    return slots.take(pa.array(wanted, mask=null) if nulls else pa.array(wanted))
+    data = np.ascontiguousarray(buffer[first : end[-1]])
+    begins, ends = (edge.astype(np.int64, copy=False) - first for edge in (start, end))
+    if not nulls and np.array_equal(ends[:-1], begins[1:]):  # nothing between them to skip
+        offsets = np.append(begins, ends[-1]).astype(np.int32)
+        return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return gather(pa.binary(), data, begins, ends, None if null is None else ~null)
 
 
-@lru_cache(maxsize=8)
-def _evens(count: int) -> Any:
-    return pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
+def bitmap(valid: npt.NDArray[Any] | None) -> Any:
+    """A validity bitmap, None if all are valid."""
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def gather(kind: pa.DataType, buffer: Bytes, start: Ints, end: Ints, valid: Bools | None) -> pa.Array:
-    """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes.
-
-    Runs may be in any order. The array has alternating start and end offsets over the buffer, so every second slot is a
-    requested run; the last slot ends with the buffer.
-    """
+    """The runs ``[start, end)`` of the buffer, copied out, as an array of strings or bytes. Runs may be in any order;
+    those that are not ``valid`` are null."""
     count = len(start)
     offsets = np.empty(2 * count + 2, dtype=np.int32)
     # start in the lower, end in the upper half of eight bytes
     np.bitwise_or(end << 32, start, out=offsets[: 2 * count].view(np.int64))
     offsets[2 * count :] = len(buffer)
+    return every_second(kind, buffer, offsets, valid)
+
+
+def every_second(kind: pa.DataType, buffer: Bytes, offsets: npt.NDArray[np.int32], valid: Bools | None) -> pa.Array:
+    """The runs of a buffer between alternating start and end offsets, after which its length follows once or more: an
+    array over these has a requested run in every second slot."""
+    count = len(offsets) // 2 - 1
     slots = pa.Array.from_buffers(kind, 2 * count + 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
-    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return slots.take(pa.Array.from_buffers(pa.int32(), count, [validity, _evens(count)]))
+    return slots.take(pa.Array.from_buffers(pa.int32(), count, [bitmap(valid), _evens(count)]))
+
+
+@lru_cache(maxsize=8)
+def _evens(count: int) -> Any:
+    return pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
 
 
 def interleaved(columns: Sequence[pa.StringArray], index: Ints | None = None) -> pa.StringArray:
@@ -140,10 +143,14 @@ def hex_text(values: pa.BinaryArray, *, upper: bool = True) -> pa.StringArray:
 def packed(array: pa.Array) -> pa.Array:
     """The same array, one of binary or text with offsets that begin at 0: Arrow 18 sends others with the wrong
     bytes."""
+    return array if _begins_at_zero(array) else array.take(pa.array(np.arange(len(array))))
+
+
+def _begins_at_zero(array: pa.Array) -> bool:
+    """Whether the offsets of an array's values begin at 0."""
     has_offsets = pa.types.is_binary(array.type) or pa.types.is_string(array.type)
     offsets = array.buffers()[1] if len(array) and has_offsets else None
-    is_late = array.offset or (offsets is not None and np.frombuffer(offsets, np.int32, 1)[0])
-    return array.take(pa.array(np.arange(len(array)))) if is_late else array
+    return not array.offset and (offsets is None or not np.frombuffer(offsets, np.int32, 1)[0])
 
 
 def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
@@ -158,10 +165,14 @@ def bytes_of(buffer: Bytes, start: Ints, size: int) -> Bytes:
 
 def integers(values: Ints, null: Bools | None = None) -> pa.Array:
     """Whole numbers as decimal text; null where ``null`` is true."""
-    there = values if null is None else np.where(null, 0, values)
-    if len(there) and there.min() >= 0 and there.max() < SMALL:
-        return small_numbers().take(pa.array(there, mask=null))
-    return pc.cast(pa.array(values, mask=null), pa.string())
+    return integer_texts(pa.array(values, mask=null))
+
+
+def integer_texts(numbers: pa.Array) -> pa.Array:
+    """Whole numbers as decimal text; null stays null."""
+    least, most = pc.min_max(numbers).as_py().values()
+    is_small = least is not None and least >= 0 and most < SMALL
+    return small_numbers().take(numbers) if is_small else pc.cast(numbers, pa.string())
 
 
 @cache  # made when first used: arrays that are made by an import would import pandas with them
@@ -216,11 +227,6 @@ class TextPool:
             if np.array_equal(places, every):
                 return texts
         return texts.take(pa.array(places - np.int32(start)))
-
-
-def _begins_at_zero(texts: pa.StringArray) -> bool:
-    """Whether the offsets of an array's texts begin at 0; Arrow 18 sends others incorrectly."""
-    return texts.offset == 0 and int(np.frombuffer(texts.buffers()[1], np.int32, 1)[0]) == 0
 
 
 class MapBuilder:
@@ -399,14 +405,23 @@ def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values if values.type == kind else values.cast(kind)
 
 
+def column_of(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    """A column from an array, a list, or the value of all rows."""
+    if isinstance(value, pa.Array):
+        return _typed(value, kind)
+    if value is None:
+        return pa.nulls(count, kind)
+    return pa.array(value, kind) if isinstance(value, list) else pa.repeat(pa.scalar(value, kind), count)
+
+
 def columns_of(facts: Mapping[str, pa.StringArray]) -> dict[str, pa.StringArray]:
     """The facts of a container about its messages, by their names in headers; without facts that no message has."""
     return {f"kafka.{name}": texts for name, texts in facts.items() if texts.null_count < len(texts)}
 
 
-def filled(schema: pa.Schema, columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
-    """``count`` rows with this schema: these columns as its types, null where there is none."""
-    arrays = [_typed(columns[f.name], f.type) if f.name in columns else pa.nulls(count, f.type) for f in schema]
+def filled(schema: pa.Schema, columns: Mapping[str, Any], count: int) -> pa.RecordBatch:
+    """``count`` rows with this schema: these columns (:func:`column_of`) as its types, null where there is none."""
+    arrays = [column_of(columns.get(one.name), one.type, count) for one in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -422,20 +437,13 @@ def batch_of(rows: Sequence[Mapping[str, Any]], given: Mapping[str, Any], wanted
     """A batch of :data:`cdcwb.model.EVENTS` from events as dictionaries; a column that a dictionary lacks is null, and
     so are columns that are not ``wanted``. ``given``: columns that are in no dictionary, each as an array or as the
     value of all events."""
-    arrays: list[pa.Array] = []
+    columns = {name: value for name, value in given.items() if wanted.needs(name)}
     for field in model.EVENTS:
-        name, kind = field.name, field.type
-        if not wanted.needs(name):
-            arrays.append(pa.nulls(len(rows), kind))
-        elif name in given:
-            value = given[name]
-            is_array = isinstance(value, pa.Array)
-            arrays.append(_typed(value, kind) if is_array else pa.repeat(pa.scalar(value, kind), len(rows)))
-        else:
-            values = [row.get(name) for row in rows]
-            make = text_maps if name in _MAPS else text_array if pa.types.is_string(kind) else None
-            arrays.append(pa.array(values, kind) if make is None else make(values))
-    return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+        if field.name not in given and wanted.needs(field.name):
+            values = [row.get(field.name) for row in rows]
+            make = text_maps if field.name in _MAPS else text_array if pa.types.is_string(field.type) else list
+            columns[field.name] = make(values)
+    return filled(model.EVENTS, columns, len(rows))
 
 
 def text_maps(maps: Sequence[Mapping[str, str | None] | None]) -> pa.MapArray:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, content_of
+from cdcwb.formats.arrays import as_array, bitmap, content_of
 from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, kernel
 from cdcwb.words import joined, plural
 
@@ -55,7 +55,8 @@ def parse(texts: pa.StringArray, shape: str | None = None) -> tuple[pa.BinaryArr
     """
     kinds, null, data, edges = _decoded(texts, shape)
     wrong: Bools = ~null & (kinds & (_IS_HEX if shape == HEX else _IS_HEX | _IS_BASE64) == 0)
-    return _binary(data, edges, null | wrong), wrong
+    buffers = [bitmap(~(null | wrong)), pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), len(null), buffers), wrong
 
 
 def spelling(texts: pa.StringArray) -> tuple[int, int]:
@@ -124,13 +125,6 @@ def _decode(
                     data[at] = number >> (6 - 2 * step) & 255
                     at += 1
         edges[row + 1] = at
-
-
-def _binary(data: Bytes, edges: Ints, null: Bools) -> pa.BinaryArray:
-    """The bytes between the edges; null if ``null`` is true."""
-    is_valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
-    offsets = pa.py_buffer(edges.astype(np.int32))
-    return pa.Array.from_buffers(pa.binary(), len(null), [is_valid, offsets, pa.py_buffer(data)])
 
 
 # --- bits -------------------------------------------------------------------------------------------------------------

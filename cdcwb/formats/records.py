@@ -584,16 +584,16 @@ class _SplitEvents:
             yield from select(batch, self.wanted)
 
     def _records(
-        self, segments: Segments, chosen: Ints, columns: dict[str, pa.Array], places: Sequence[Ints]
+        self, segments: Segments, chosen: Ints, columns: dict[str, Any], places: Sequence[Ints]
     ) -> pa.RecordBatch:
         count, (file_index, offset, length) = len(chosen), places
         columns |= {
-            "format": pa.repeat(self.form.name, count),
+            "format": self.form.name,
             "file": self.paths.take(pa.array(file_index)),
             "file_index": pa.array(file_index.astype(np.int32)),
             "offset": pa.array(offset),
             "length": pa.array(length),
-            "offset_unit": pa.repeat(str(OffsetUnit.BYTE), count),
+            "offset_unit": str(OffsetUnit.BYTE),
         }
         if self.wanted.raw:
             columns["raw"] = slices(segments.buffer, segments.start[chosen], segments.end[chosen])

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import as_array, maps_of
+from cdcwb.formats.arrays import as_array, column_of, filled, maps_of
 from cdcwb.formats.changes import joined
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
@@ -642,11 +642,11 @@ class TableRows(RowFormat):
         if batch.is_malformed:
             is_row = np.ones(count, np.bool_)
             is_row[list(batch.is_malformed)] = False
-            columns["kind"] = pc.if_else(is_row, _array(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
+            columns["kind"] = pc.if_else(is_row, column_of(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
             for name in ("operation", "position", "transaction_id", "record_type", "table_version"):
-                texts = _array(columns.get(name), pa.string(), count)
+                texts = column_of(columns.get(name), pa.string(), count)
                 columns[name] = pc.if_else(is_row, texts, pa.scalar(None, pa.string()))
-        kind, operation = (_array(columns[name], pa.string(), count) for name in ("kind", "operation"))
+        kind, operation = (column_of(columns[name], pa.string(), count) for name in ("kind", "operation"))
         header = set(self.header(names, entry.options))
         data = [place for place, name in enumerate(names) if name not in header]
         images = {} if columns.keys() >= {"before", "after"} else _images(kind, operation)
@@ -663,8 +663,7 @@ class TableRows(RowFormat):
             columns["headers"] = maps_of([names[at] for at in places], rows.texts(places), np.ones(count, np.bool_))
         columns["raw"] = rows.raw() if wanted.raw else None
         columns["problems"] = _sparse(batch.problems, model.EVENTS.field("problems").type, count)
-        arrays = [_array(columns.get(one.name), one.type, count) for one in model.EVENTS]
-        return pa.RecordBatch.from_arrays(arrays, schema=model.EVENTS)
+        return filled(model.EVENTS, columns, count)
 
     # --- typed columns ------------------------------------------------------------------------------------------------
 
@@ -833,15 +832,6 @@ def batch_of(entry: TableFile, part: RowSegments, indices: Ints, rows: Rows, wan
     return (
         RowBatch(rows, entry, wanted, part.numbers()[indices]) if entry.is_numbered else RowBatch(rows, entry, wanted)
     )
-
-
-def _array(value: Any, kind: pa.DataType, count: int) -> pa.Array:
-    """A column of events from an array, a list, or the value of all rows."""
-    if isinstance(value, pa.Array):
-        return value if value.type == kind else value.cast(kind)
-    if value is None:
-        return pa.nulls(count, kind)
-    return pa.array(value, kind) if isinstance(value, list) else pa.repeat(pa.scalar(value, kind), count)
 
 
 def arrow_type(kind: pa.DataType) -> pa.DataType:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import content_of
+from cdcwb.formats.arrays import bitmap, content_of
 from cdcwb.formats.containers.avro_schema import (
     JUMP,
     NESTED,
@@ -36,7 +36,7 @@ from cdcwb.formats.containers.avro_schema import (
     leaves,
     restricted,
 )  # fmt: skip
-from cdcwb.formats.containers.avro_values import bitmap, finding_of, leaf_array, nested_text
+from cdcwb.formats.containers.avro_values import finding_of, leaf_array, nested_text
 from cdcwb.formats.kernels import Bools, Bytes, Int, Ints, Spans, kernel, read_only
 from cdcwb.model import Problem
 from cdcwb.words import plural

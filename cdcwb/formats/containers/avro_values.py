@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from cdcwb.formats.arrays import SMALL, content_of, hex_text, packed, small_numbers
+from cdcwb.formats.arrays import bitmap, content_of, every_second, hex_text, integer_texts, packed
 from cdcwb.formats.containers.avro_schema import SPANNED, Node
 from cdcwb.formats.kernels import Bools, Bytes, Ints, Spans
 from cdcwb.model import Problem
@@ -81,11 +81,6 @@ def finding_of(node: Node, raw: bytes, number: int) -> tuple[Problem, str] | Non
 # --- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def bitmap(valid: Bools | None) -> Any:
-    """A validity bitmap, None if all are valid."""
-    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-
-
 def leaf_array(
     node: Node, data: Bytes, numbers: Ints, spans: Spans, present: Bools | None
 ) -> tuple[pa.Array, Bools | None]:
@@ -94,10 +89,7 @@ def leaf_array(
     if node.logical == "decimal":
         found, is_valid = _decimals(node, data, numbers, spans, present)
     elif node.kind in SPANNED:
-        count = len(spans) - 1  # every second value of an array that has the spans as its offsets
-        every = pa.Array.from_buffers(node.arrow, 2 * count + 1, [None, pa.py_buffer(spans), pa.py_buffer(data)])
-        evens = pa.py_buffer(np.arange(0, 2 * count, 2, dtype=np.int32))
-        found = every.take(pa.Array.from_buffers(pa.int32(), count, [bitmap(present), evens]))
+        found = every_second(node.arrow, data, spans.reshape(-1), present)
         is_valid = node.kind != "string" or _are_texts(found)
     else:
         found, wrong = _numeric(node, numbers, present)
@@ -178,10 +170,7 @@ def to_text(array: pa.Array) -> pa.StringArray:
     if types.is_string(kind):
         return packed(array)
     if types.is_integer(kind):
-        ends = pc.min_max(array)
-        least, most = ends["min"].as_py(), ends["max"].as_py()
-        is_small = least is None or (least >= 0 and most < SMALL)
-        return small_numbers().take(array) if is_small else pc.cast(array, pa.string())
+        return integer_texts(array)
     if types.is_floating(kind):
         return _floats(array)
     if types.is_decimal(kind):

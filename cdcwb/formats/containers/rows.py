@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cdcwb.formats.arrays import batch_of, content_of, hex_text, interleaved, packed, slices
+from cdcwb.formats.arrays import batch_of, bitmap, content_of, hex_text, interleaved, packed, slices
 from cdcwb.formats.containers.delimited import DelimitedRecords, Dialect, first_record, only_record
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.kernels import Bytes, Ints, Spans, kernel
@@ -299,9 +299,8 @@ def _contents(
     null = np.frombuffer(bytearray(dialect.null), np.uint8)
     columns = np.array(places, dtype=np.int64)
     nulls = _copy(buffer, starts, ends, rows, columns, quote, escape, null, offsets, out, valid)
-    bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
-    data = pa.py_buffer(out[: int(offsets[-1])])
-    return pa.Array.from_buffers(pa.binary(), count, [bitmap, pa.py_buffer(offsets), data], nulls)
+    buffers = [bitmap(valid if nulls else None), pa.py_buffer(offsets), pa.py_buffer(out[: int(offsets[-1])])]
+    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
 
 
 @dataclass(slots=True)
