@@ -20,7 +20,11 @@ from cdcwb.formats.containers.kafka_rows import Where
 from cdcwb.formats.containers.message_files import Container
 from cdcwb.formats.containers.messages import NOT_MESSAGES, Messages, key_texts
 from cdcwb.formats.dissector import Field, TableRequest, Wanted
-from cdcwb.formats.inferred import (
+from cdcwb.formats.json_values import CutOff, parse_json
+from cdcwb.formats.kernels import Ints
+from cdcwb.formats.messages.connect import message_tree, plain
+from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
+from cdcwb.formats.requests import (
     Tables,
     inferred_schema,
     inferred_version,
@@ -28,10 +32,6 @@ from cdcwb.formats.inferred import (
     merged_tables,
     note_tables,
 )  # fmt: skip
-from cdcwb.formats.json_values import CutOff, parse_json
-from cdcwb.formats.kernels import Ints
-from cdcwb.formats.messages.connect import message_tree, plain
-from cdcwb.formats.messages.format import Batches, MessageFormat, MessagePlan, Options, Pass
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unused_name
 

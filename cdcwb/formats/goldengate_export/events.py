@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from cdcwb.formats.arrays import as_array, text_array
 from cdcwb.formats.goldengate.definitions import names_of
 from cdcwb.formats.goldengate_export.layout import OPERATIONS, RESERVED, TRANS_IND, is_template, role_of, token_role
-from cdcwb.formats.inferred import inferred_version
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.messages.connect import plain
 from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
+from cdcwb.formats.requests import inferred_version
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
 
