@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, columns_in, filled, labels
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.groups import Groups
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.model import ChangeSource, Kind, Operation, Outcome, Problem
 
@@ -235,22 +234,6 @@ def spliced(column: pa.Array, rows: Ints, values: pa.Array) -> pa.Array:
 def with_columns(changes: pa.RecordBatch, known: dict[str, pa.Array]) -> pa.RecordBatch:
     """Changes with some columns replaced."""
     return filled(model.CHANGES, columns_in(changes) | known, changes.num_rows)
-
-
-def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
-    """Changes with the facts from the ends of their transactions."""
-    if not len(ends):
-        return changes
-    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
-    rolled_back = pa.array(ends.some(as_array(ends.column("rolls_back")))).take(mine)
-    undone = pc.is_in(changes["outcome"], pa.array([str(Outcome.UNDO), str(Outcome.UNDONE)]))
-    is_rolled_back = pc.and_not(pc.fill_null(rolled_back, False), undone)
-    known = {
-        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
-        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
-        "outcome": pc.if_else(is_rolled_back, str(Outcome.ROLLED_BACK), changes["outcome"]),
-    }
-    return with_columns(changes, known)
 
 
 def finished(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]], compressed: Collection[str]) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
-from cdcwb.formats.changes import Became, Halves, assembled, ended, finished, joined
+from cdcwb.formats.changes import Became, Halves, assembled, finished, joined, with_columns
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
@@ -26,7 +26,7 @@ from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems
 from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
-from cdcwb.model import Kind
+from cdcwb.model import Kind, Outcome
 
 ELSEWHERE: Final = "elsewhere"
 """The name of halves of updates at positions that splits share, as rows of :data:`cdcwb.model.EVENTS`."""
@@ -190,6 +190,22 @@ def with_ends(read: Read, wanted: Wanted, of_others: Sequence[pa.RecordBatch], h
             yield from select(events.pop(), needed)
 
     return (ended(changes, ends) for changes in read_delivered(again, wanted, halved))
+
+
+def ended(changes: pa.RecordBatch, ends: Groups) -> pa.RecordBatch:
+    """Changes with the facts from the ends of their transactions."""
+    if not len(ends):
+        return changes
+    mine = pc.index_in(changes["transaction_id"], ends.names, skip_nulls=True)
+    rolled_back = pa.array(ends.some(as_array(ends.column("rolls_back")))).take(mine)
+    undone = pc.is_in(changes["outcome"], pa.array([str(Outcome.UNDO), str(Outcome.UNDONE)]))
+    is_rolled_back = pc.and_not(pc.fill_null(rolled_back, False), undone)
+    known = {
+        "commit_position": ends.greatest(ends.column("commit_position")).take(mine),
+        "committed_at": pc.coalesce(changes["committed_at"], ends.greatest(ends.column("committed_at")).take(mine)),
+        "outcome": pc.if_else(is_rolled_back, str(Outcome.ROLLED_BACK), changes["outcome"]),
+    }
+    return with_columns(changes, known)
 
 
 # --- the assembly of a format -----------------------------------------------------------------------------------------

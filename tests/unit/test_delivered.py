@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.changes import ONLY_ASSEMBLED, ended
+from cdcwb.formats.changes import ONLY_ASSEMBLED
 from cdcwb.formats.delivered import (
     ENDS,
     Delivered,
     EndsOfOthers,
+    ended,
     ends_elsewhere,
     read_delivered,
     read_elsewhere,
