@@ -23,10 +23,10 @@ from cdcwb import model
 from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import get_format
+from cdcwb.formats.changes import Halving
 from cdcwb.formats.delivered import NO_ENDS, EndsOfOthers, assembly_of, ends_elsewhere, joined_halves
 from cdcwb.formats.dissector import CHANGES, Assembling, Format, Plan, Run, Wanted, run_here
 from cdcwb.formats.files import list_files
-from cdcwb.formats.halves import Halving
 from cdcwb.formats.parts import SplitPart, across
 from cdcwb.formats.source import announced, info_of, is_file, known
 from cdcwb.formats.summaries import PARTS, counts_of, summarised

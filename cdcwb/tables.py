@@ -15,9 +15,9 @@ from cdcwb import model
 from cdcwb.dataset import Batches, Rows, needs_images, schema_of
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format
+from cdcwb.formats.changes import Halving, halved_of
 from cdcwb.formats.delivered import EndsOfOthers, assembly_of, joined_halves
 from cdcwb.formats.dissector import OF_CHANGES, Assembling, Pairing, RowFormat, TableRequest
-from cdcwb.formats.halves import Halving, halved_of
 from cdcwb.formats.parts import SplitPart
 from cdcwb.formats.source import known
 from cdcwb.local_tables import (

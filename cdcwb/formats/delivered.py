@@ -17,11 +17,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array
-from cdcwb.formats.changes import Became, Halves, assembled, finished, joined, with_columns
+from cdcwb.formats.changes import (
+    HALVES,
+    WHOLE,
+    Became,
+    Halved,
+    Halves,
+    Halving,
+    assembled,
+    elsewhere,
+    finished,
+    halved_of,
+    joined,
+    partners,
+    with_columns,
+)
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import HALVES, WHOLE, Halved, Halving, elsewhere, halved_of, partners
 from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems

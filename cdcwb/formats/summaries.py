@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.formats.arrays import as_array, filled, labels, lookup
+from cdcwb.formats.changes import WHOLE, Halved, elsewhere, partners
 from cdcwb.formats.dissector import CHANGES, Read, Wanted, problem_row
 from cdcwb.formats.groups import RANGE, Groups, one_chunk
-from cdcwb.formats.halves import WHOLE, Halved, elsewhere, partners
 from cdcwb.formats.kernels import Bools
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import having

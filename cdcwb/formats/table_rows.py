@@ -22,7 +22,7 @@ from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, column_of, filled, maps_of
-from cdcwb.formats.changes import joined
+from cdcwb.formats.changes import Halved, joined
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
 from cdcwb.formats.containers.rows import (
@@ -65,7 +65,6 @@ from cdcwb.formats.dissector import (
     with_parts,
 )  # fmt: skip
 from cdcwb.formats.files import list_files
-from cdcwb.formats.halves import Halved
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
@@ -582,7 +581,7 @@ class TableRows(RowFormat):
         return found
 
     def halved(self, plan: Plan, split: int) -> Halved:
-        """See :class:`cdcwb.formats.halves.Halving`."""
+        """See :class:`cdcwb.formats.changes.Halving`."""
         one: Split = plan.splits[split]
         return one.halved
 

@@ -16,12 +16,11 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.changes import joined
+from cdcwb.formats.changes import Halved, joined, overlaps
 from cdcwb.formats.containers.delimited import DEFAULT, likely_start
 from cdcwb.formats.containers.rows import CSV, EXCEL, FILE_END, PARQUET, FileProbe, RowSegments
 from cdcwb.formats.containers.tables import csv_parts, group_starts, read_parts
 from cdcwb.formats.files import open_source
-from cdcwb.formats.halves import Halved, overlaps
 from cdcwb.model import Kind, OffsetUnit
 
 
@@ -115,7 +114,7 @@ class RowScan:
 @dataclass(frozen=True, slots=True)
 class Split:
     """The records of a file that begin in ``[start, stop)``: bytes, or row groups of a Parquet file. ``ends``: the
-    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.halves.Halving`; ``before``: the
+    least and greatest position of its rows; ``halved``: see :class:`cdcwb.formats.changes.Halving`; ``before``: the
     number of rows that precede them in the capture."""
 
     file: int

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.formats.bitmask import disagreement
-from cdcwb.formats.changes import ONLY_ASSEMBLED
+from cdcwb.formats.changes import ONLY_ASSEMBLED, WHOLE, Halved, overlaps
 from cdcwb.formats.delivered import (
     ENDS,
     Delivered,
@@ -29,7 +29,6 @@ from cdcwb.formats.delivered import (
 )
 from cdcwb.formats.dissector import EVERYTHING, Format, Named, Read
 from cdcwb.formats.groups import Groups
-from cdcwb.formats.halves import WHOLE, Halved, overlaps
 from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
 from tests.event_reader import reader
 

@@ -12,7 +12,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
 from cdcwb.formats import FORMATS, get_format
-from cdcwb.formats.halves import Halving
+from cdcwb.formats.changes import Halving
 from cdcwb.spark import source
 from tests.local import plan_of
 from tests.made import generate

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.formats.arrays import lookup
 from cdcwb.formats.changes import joined as together
+from cdcwb.formats.changes import locations
 from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
-from cdcwb.formats.halves import locations
 from cdcwb.formats.idm_event_log.decode import same_objects
 from cdcwb.formats.idm_event_log.events import PER_FIELD
 from cdcwb.formats.kernels import Bools, Ints, kernel

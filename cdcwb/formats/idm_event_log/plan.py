@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.changes import WHOLE
 from cdcwb.formats.columns import TableColumn
 from cdcwb.formats.containers.rows import CSV, FILE_END, SQL, RowSegments, TableName
 from cdcwb.formats.dissector import EVERYTHING
-from cdcwb.formats.halves import WHOLE
 from cdcwb.formats.idm_event_log.changes import NEAR, OBJECT
 from cdcwb.formats.idm_event_log.decode import numbers_of, parse_column
 from cdcwb.formats.idm_event_log.events import PER_FIELD, log_of, one_of, split_name
