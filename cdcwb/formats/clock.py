@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.dissector import problem_row
-from cdcwb.formats.groups import Groups
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
+from cdcwb.formats.summaries import Groups
 from cdcwb.model import Problem
 
 _MOMENT: Final = 16

@@ -34,11 +34,10 @@ from cdcwb.formats.changes import (
 )
 from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
-from cdcwb.formats.groups import Groups
 from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems
-from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, has_place, read_parts, records_of
+from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, Groups, has_place, read_parts, records_of
 from cdcwb.model import Kind, Outcome
 
 ELSEWHERE: Final = "elsewhere"

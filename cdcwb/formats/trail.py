@@ -25,11 +25,10 @@ from cdcwb import model
 from cdcwb.formats.arrays import as_array, labels, lookup
 from cdcwb.formats.changes import Became, assembled, spliced, with_columns
 from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
-from cdcwb.formats.groups import Groups
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat
 from cdcwb.formats.requests import having, select, with_problems, without
-from cdcwb.formats.summaries import PARTS, is_first, parts_of
+from cdcwb.formats.summaries import PARTS, Groups, is_first, parts_of
 from cdcwb.formats.transactions import AFTER, TransactionHeaders
 from cdcwb.model import Kind, Operation, Outcome, Problem
 

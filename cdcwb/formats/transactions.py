@@ -23,11 +23,10 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import as_array
 from cdcwb.formats.changes import Became, Halves, assembled, joined, locations, spliced
 from cdcwb.formats.dissector import CHANGES, Named, Read, Wanted
-from cdcwb.formats.groups import Groups, one_chunk
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat, Split
 from cdcwb.formats.requests import selected, with_all_columns, with_problems
-from cdcwb.formats.summaries import counted_parts
+from cdcwb.formats.summaries import Groups, counted_parts, one_chunk
 from cdcwb.model import Kind, Outcome
 
 Key = Any

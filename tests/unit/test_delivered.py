@@ -28,8 +28,7 @@ from cdcwb.formats.delivered import (
     with_ends,
 )
 from cdcwb.formats.dissector import EVERYTHING, Format, Named, Read
-from cdcwb.formats.groups import Groups
-from cdcwb.formats.summaries import PARTS, SUMMARIES, incomplete, read_parts, summarised
+from cdcwb.formats.summaries import PARTS, SUMMARIES, Groups, incomplete, read_parts, summarised
 from tests.event_reader import reader
 
 Row = dict[str, Any]
