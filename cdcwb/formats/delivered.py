@@ -32,12 +32,11 @@ from cdcwb.formats.changes import (
     partners,
     with_columns,
 )
-from cdcwb.formats.clock import of_sequences
 from cdcwb.formats.dissector import CHANGES, EVERYTHING, OF_CHANGES, Assembling, Format, Named, Read, Wanted
 from cdcwb.formats.kernels import Ints
 from cdcwb.formats.moments import MICROSECONDS, sequence_times
 from cdcwb.formats.requests import select, with_problems
-from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, Groups, has_place, read_parts, records_of
+from cdcwb.formats.summaries import OF_ENDS, OF_PARTS, Groups, has_place, of_sequences, read_parts, records_of
 from cdcwb.model import Kind, Outcome
 
 ELSEWHERE: Final = "elsewhere"
@@ -249,7 +248,7 @@ class Delivered:
 
     def read_checked(self, plan: Any, split: int | None, wanted: Wanted, read: Read) -> Named:
         """Besides events, halves of updates and transactions with problems: the halves of updates at positions that
-        splits share (:data:`ELSEWHERE`), and change sequences (:mod:`cdcwb.formats.clock`)."""
+        splits share (:data:`ELSEWHERE`), and change sequences (:mod:`cdcwb.formats.summaries`)."""
         halved = halved_of(self.form, plan, split)
         pairs = HalvesJoiner(halved)
         names = (*OF_PARTS, "headers") if halved.consecutive else OF_PARTS

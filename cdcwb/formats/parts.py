@@ -19,11 +19,10 @@ import pyarrow as pa
 from cdcwb import model
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.changes import ONLY_ASSEMBLED, Halved, finished, halved_of
-from cdcwb.formats.clock import frozen_times, merged
 from cdcwb.formats.delivered import ELSEWHERE, HERE, HalvesJoiner, assembly_of, read_elsewhere, read_ends_here
 from cdcwb.formats.dissector import Format, Named, Plan, Read, Wanted
 from cdcwb.formats.requests import problem_rows
-from cdcwb.formats.summaries import PARTS, incomplete, summarised
+from cdcwb.formats.summaries import PARTS, frozen_times, incomplete, merged, summarised
 
 _SCHEMAS: Final = {"changes": model.CHANGES, "transactions": PARTS, "ends_here": HERE}
 _OF_MALFORMED: Final = ("problems", "file", "offset")
