@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cdcwb.formats.bitmask import DISAGREE
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_spans import LEVELS
-from cdcwb.formats.json_text import MOST_ELEMENTS, field_tree
+from cdcwb.formats.json_values import MOST_ELEMENTS, field_tree
 from tests.qlik_trees import dissect
 
 LOB = " (no mask names a LOB column, and without metadata none is known)"

@@ -661,8 +661,7 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
 def cut_json(record: bytes) -> list[Cell]:
     """The fields of a row that is a JSON object; none of one that is damaged. The opening brace and preceding text
     belong to the first, the closing one and following text to the last."""
-    from cdcwb.formats.json_text import field_tree
-    from cdcwb.formats.json_values import as_text, parse_json
+    from cdcwb.formats.json_values import as_text, field_tree, parse_json
 
     first, behind = max(record.find(b"{"), 0), record.rfind(b"}") + 1
     tree = field_tree(record[first:behind])

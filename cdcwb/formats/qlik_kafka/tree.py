@@ -1,6 +1,6 @@
 """One message as a tree of fields, with the bytes, value and meaning of each (docs/formats/qlik-kafka.md).
 
-The fields are those of JSON (:func:`cdcwb.formats.json_text.field_tree`) and of Avro
+The fields are those of JSON (:func:`cdcwb.formats.json_values.field_tree`) and of Avro
 (:func:`cdcwb.formats.containers.avro_tree.anatomy`); their meanings, and their problems, come from the decoded message.
 """
 
@@ -18,8 +18,7 @@ from cdcwb.formats.containers.avro_schema import parse_schema
 from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field, TextPart, with_parts
-from cdcwb.formats.json_text import field_tree
-from cdcwb.formats.json_values import as_text, parse_json
+from cdcwb.formats.json_values import as_text, field_tree, parse_json
 from cdcwb.formats.qlik_kafka import layout
 from cdcwb.formats.qlik_kafka.decode import DecodedMessages, decode
 from cdcwb.formats.qlik_kafka.layout import IMAGES, MAGIC, MASKS, WireForm
