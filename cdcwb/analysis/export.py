@@ -40,8 +40,7 @@ from cdcwb.analysis.order import ordered
 from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import is_remote, url_of
-from cdcwb.formats.uploads import delivered_to
+from cdcwb.formats.source import delivered_to, is_remote, url_of
 from cdcwb.opening import SAVED
 from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import batches_of

@@ -21,8 +21,7 @@ from cdcwb import errors
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.options import as_object, nearest
-from cdcwb.formats.source import absolute, is_folder, is_remote
-from cdcwb.formats.uploads import delivered_to
+from cdcwb.formats.source import absolute, delivered_to, is_folder, is_remote
 from cdcwb.report.facts import flat, headline, read_facts
 from cdcwb.report.html import PageInfo, Siblings, page
 from cdcwb.report.opening import TARGETS

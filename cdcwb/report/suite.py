@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cdcwb.analysis.export import check_above, check_ending
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import absolute, is_remote, url_of
-from cdcwb.formats.uploads import delivered_to
+from cdcwb.formats.source import absolute, delivered_to, is_remote, url_of
 from cdcwb.opening import check_capture
 from cdcwb.report.facts import declared_facts, headline
 from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts

@@ -22,7 +22,7 @@ from cdcwb.cli import main
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats import FORMATS, source
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.uploads import delivered_to
+from cdcwb.formats.source import delivered_to
 from cdcwb.opening import check_capture, open_small
 from cdcwb.xds.snapshot import read_table
 from tests.containers import encoded

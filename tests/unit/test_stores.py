@@ -15,7 +15,7 @@ from cdcwb import opening
 from cdcwb.errors import CaptureError
 from cdcwb.formats import source
 from cdcwb.formats.files import list_files, open_source
-from cdcwb.formats.uploads import delivered_to, upload
+from cdcwb.formats.source import delivered_to, upload
 from cdcwb.opening import check_capture, open_small
 from tests.made import IN_DATA
 from tests.s3_server import Server
