@@ -40,8 +40,8 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import OptionError
 from cdcwb.formats.arrays import labels as labels_of
+from cdcwb.formats.columns import cast_each
 from cdcwb.formats.options import check_value, nearest
-from cdcwb.formats.text_values import cast_each
 from cdcwb.times import parse_time
 from cdcwb.words import visible
 

@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats.arrays import columns_in, filled, labels
-from cdcwb.formats.columns import TableColumn, TableVersion
+from cdcwb.formats.columns import TableColumn, TableVersion, parsed
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.options import nearest
-from cdcwb.formats.text_values import parsed
 from cdcwb.model import Kind, Problem
 
 FROM_EVENTS: Final = ("file_index", "offset", "kind", "operation", "position", "transaction_id", "table_version")

@@ -23,7 +23,7 @@ from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.arrays import as_array, column_of, filled, maps_of
 from cdcwb.formats.changes import Halved, joined
-from cdcwb.formats.columns import TableColumn, TableVersion
+from cdcwb.formats.columns import TableColumn, TableVersion, cast, parsed
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
 from cdcwb.formats.containers.rows import (
     BROKEN,
@@ -78,7 +78,6 @@ from cdcwb.formats.table_splits import (
     row_kinds,
     splits_of,
 )
-from cdcwb.formats.text_values import cast, parsed
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
 

@@ -16,10 +16,9 @@ import pytest
 from cdcwb import model
 from cdcwb.errors import CaptureError
 from cdcwb.formats import get_format, inspect
-from cdcwb.formats.columns import TableColumn, replicate_type
+from cdcwb.formats.columns import TableColumn, parsed, replicate_type
 from cdcwb.formats.dissector import EVERYTHING, Field, RowFormat, TableRequest, Wanted
 from cdcwb.formats.table_rows import arrow_type
-from cdcwb.formats.text_values import parsed
 from tests.local import allows, plan_of, read
 
 FORMAT = "qlik-change-table"

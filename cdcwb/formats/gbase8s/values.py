@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, bytes_of, gather, hex_text
+from cdcwb.formats.columns import cast_each
 from cdcwb.formats.gbase8s.layout import (
     FRACTION,
     LVARCHAR_PREFIX,
@@ -28,7 +29,6 @@ from cdcwb.formats.gbase8s.layout import (
     StreamSettings,
 )
 from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel
-from cdcwb.formats.text_values import cast_each
 from cdcwb.model import Problem
 
 _KINDS: Final = tuple(ColumnKind)

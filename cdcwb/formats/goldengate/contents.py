@@ -29,12 +29,12 @@ import pyarrow.compute as pc
 
 from cdcwb.formats import requests
 from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_text, integers, text_array
+from cdcwb.formats.columns import cast_each, parsed
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.layout import Coding, How, Order
 from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel, read_only
 from cdcwb.formats.requests import common_types, no_table, versions_of
-from cdcwb.formats.text_values import cast_each, parsed
 from cdcwb.model import Kind, Operation, Problem
 
 _HISTORY: Final = 0x35
