@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats.containers import avro
-from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro import Decoder, anatomy
 from cdcwb.formats.containers.avro_schema import Schema, parse_schema
-from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.kernels import interpreted
 from tests.avro import decode_one

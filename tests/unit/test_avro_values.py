@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from cdcwb.errors import MalformedRecordError, OptionError, TruncatedRecordError
-from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro import Decoder, anatomy
 from cdcwb.formats.containers.avro_schema import parse_schema
-from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.avro_values import to_text
 from cdcwb.formats.dissector import Field
 from cdcwb.model import Problem

@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.containers.avro import Decoder
+from cdcwb.formats.containers.avro import Decoder, anatomy
 from cdcwb.formats.containers.avro_schema import Node, parse_schema
-from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.json_values import CutOff, digits_of, field_tree, has_minus_zero, parse_json
 from cdcwb.model import Problem

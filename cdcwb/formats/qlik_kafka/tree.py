@@ -1,7 +1,7 @@
 """One message as a tree of fields, with the bytes, value and meaning of each (docs/formats/qlik-kafka.md).
 
 The fields are those of JSON (:func:`cdcwb.formats.json_values.field_tree`) and of Avro
-(:func:`cdcwb.formats.containers.avro_tree.anatomy`); their meanings, and their problems, come from the decoded message.
+(:func:`cdcwb.formats.containers.avro.anatomy`); their meanings, and their problems, come from the decoded message.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from cdcwb.errors import CaptureError
+from cdcwb.formats.containers.avro import anatomy
 from cdcwb.formats.containers.avro_schema import parse_schema
-from cdcwb.formats.containers.avro_tree import anatomy
 from cdcwb.formats.containers.messages import Messages
 from cdcwb.formats.dissector import Field, TextPart, with_parts
 from cdcwb.formats.json_values import as_text, field_tree, parse_json
