@@ -13,13 +13,12 @@ from typing import Any, Final, NamedTuple
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.containers import console, envelopes
 from cdcwb.formats.containers.avro_file import MAGIC, AvroFile, topic_columns
-from cdcwb.formats.containers.avro_json import AVRO_JSON, is_avro_json
 from cdcwb.formats.containers.console import NAMED, NULL, PLAIN, Layout, escaped, is_document, properties, remark
 from cdcwb.formats.containers.documents import documents_in, margin_of
 from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_record
 from cdcwb.formats.containers.kafka_rows import ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
-from cdcwb.formats.containers.messages import LONGEST, MESSAGE, batches_of
+from cdcwb.formats.containers.messages import AVRO_JSON, LONGEST, MESSAGE, batches_of, is_avro_json
 from cdcwb.formats.files import compression_of, open_source
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.source import Source, open_file

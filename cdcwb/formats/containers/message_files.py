@@ -10,11 +10,11 @@ from typing import Any, Final
 from cdcwb.errors import CaptureError, ChangedFileError
 from cdcwb.formats import options as opt
 from cdcwb.formats.containers.avro_file import AvroFile, read_avro
-from cdcwb.formats.containers.avro_json import AVRO_JSON, decoded
 from cdcwb.formats.containers.console import BOM, PLAIN, Layout, read_lines, unescaped
 from cdcwb.formats.containers.documents import read_documents
 from cdcwb.formats.containers.kafka_rows import ParquetRows, malformed_rows
 from cdcwb.formats.containers.messages import (
+    AVRO_JSON,
     BATCH,
     LONGEST,
     MESSAGE,
@@ -23,6 +23,7 @@ from cdcwb.formats.containers.messages import (
     ParsedSegment,
     batches_of,
     damage,
+    decoded,
 )
 from cdcwb.formats.dissector import detected_row, file_row
 from cdcwb.formats.files import open_source

@@ -18,9 +18,8 @@ import pyarrow as pa
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.bitmask import MaskEvidence
 from cdcwb.formats.containers import detect, message_files
-from cdcwb.formats.containers.avro_json import AVRO_JSON
 from cdcwb.formats.containers.message_files import Container
-from cdcwb.formats.containers.messages import Messages
+from cdcwb.formats.containers.messages import AVRO_JSON, Messages
 from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import detected_row, problem_row
 from cdcwb.formats.files import list_files
