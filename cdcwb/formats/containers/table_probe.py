@@ -260,7 +260,7 @@ def _parquet(ask: _Question) -> FileProbe:
 
 
 def _excel(ask: _Question) -> FileProbe:
-    from cdcwb.formats.containers.excel import open_workbook
+    from cdcwb.formats.containers.tables import open_workbook
 
     try:
         with open_file(ask.path) as file, zipfile.ZipFile(file) as archive:
