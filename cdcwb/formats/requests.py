@@ -1,5 +1,5 @@
-"""One table as typed columns, for all formats; problems of events, and those that are requested; tables of formats whose
-captures do not describe them: one version of each, with the columns that its rows have, all of them texts."""
+"""One table as typed columns, for all formats, also of those whose captures do not describe their tables: these have
+one version each, with the columns that rows have, as texts. Problems of events; and events that are requested."""
 
 from __future__ import annotations
 
