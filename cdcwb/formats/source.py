@@ -374,9 +374,10 @@ class LocalFile:
             raise CaptureError("is not a file", path=path)
         self.size = found.st_size
 
-    def fill(self, start: int, buffer: Any) -> None:
-        """Copies the bytes from ``start`` into a buffer. Raises CaptureError if the file ends before its end."""
-        left = memoryview(buffer)
+    def read(self, start: int, stop: int) -> Bytes:
+        """The bytes ``[start, stop)`` of the file, read-only. Raises CaptureError if the file ends before."""
+        data = np.empty(stop - start, np.uint8)
+        left = data.data
         while left:
             try:
                 count = os.preadv(self._file, [left], start)
@@ -385,11 +386,6 @@ class LocalFile:
             if not count:
                 raise became_shorter(self.path, self.size, os.fstat(self._file).st_size, start)
             start, left = start + count, left[count:]
-
-    def read(self, start: int, stop: int) -> Bytes:
-        """The bytes ``[start, stop)`` of the file, read-only."""
-        data = np.empty(stop - start, np.uint8)
-        self.fill(start, data)
         data.flags.writeable = False
         return data
 
@@ -432,11 +428,6 @@ class HeldBytes:
 
     def load(self, start: int, stop: int) -> None:
         """Makes sure that these bytes are there."""
-
-    def fill(self, start: int, buffer: Any) -> None:
-        """Copies the bytes from ``start`` into a buffer."""
-        stop = start + len(buffer)
-        buffer[:] = self.read(start, stop).data
 
     def read(self, start: int, stop: int) -> Bytes:
         """The bytes ``[start, stop)``, read-only."""
@@ -560,7 +551,7 @@ class _FileIO(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         size = max(min(len(buffer), self._opened.size - self._at), 0)
-        self._opened.fill(self._at, memoryview(buffer)[:size])
+        memoryview(buffer)[:size] = self._opened.read(self._at, self._at + size).data
         self._at += size
         return size
 
