@@ -30,7 +30,7 @@ from cdcwb.formats.arrays import slices
 from cdcwb.formats.containers.avro import Decoder, number_at, record_ends
 from cdcwb.formats.containers.avro_schema import TOP, Schema, parse_schema
 from cdcwb.formats.containers.kafka_rows import from_arrow, kafka_columns, malformed_rows
-from cdcwb.formats.containers.messages import BYTES, FACTS, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
+from cdcwb.formats.containers.messages import BYTES, LONGEST, MALFORMED, MESSAGE, Messages, batched, joined
 from cdcwb.formats.source import Source
 
 MAGIC: Final = b"Obj\x01"
@@ -252,10 +252,7 @@ def _rows(file: AvroFile, block: Block, start: int, stop: int, most: int) -> Ite
         full = int(np.searchsorted(bounds, bounds[begin] + BYTES, side="right")) - 1
         last = min(max(full, begin + 1), begin + most, good, end)
         source = slices(buffer, bounds[begin:last], bounds[begin + 1 : last + 1])
-        number = np.arange(block.row + begin, block.row + last)
-        state, nothing = np.full(len(source), MESSAGE, dtype=np.uint8), pa.nulls(len(source), pa.binary())
-        facts = dict.fromkeys(FACTS, pa.nulls(len(source), pa.string()))
-        yield Messages(number, np.ones_like(number), state, {}, source, nothing, source, facts)
+        yield Messages.of_rows(np.arange(block.row + begin, block.row + last), source)
         begin = last
     while begin < end:
         last = min(begin + most, end)

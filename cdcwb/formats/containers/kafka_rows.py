@@ -23,7 +23,6 @@ from cdcwb.formats.containers.envelopes import TIME_TYPES, headers_of, scalar
 from cdcwb.formats.containers.messages import (
     FACTS,
     LONGEST,
-    MALFORMED,
     MESSAGE,
     Messages,
     batched,
@@ -77,9 +76,11 @@ def from_arrow(batches: Batches, headers: Sequence[Any] | None = None) -> Messag
     _once(columns, names)
     found = {column: plain(batches.column(name)) for column, name in columns.items()}
     value = _bytes(found["value"], "value")
-    key = _bytes(found["key"], "key") if "key" in found else pa.nulls(count, pa.binary())
-    facts: dict[str, pa.Array] = {name: pa.nulls(count, pa.string()) for name in FACTS}
-    facts |= {name: _texts(found[name]) for name in ("topic", "partition", "offset") if name in found}
+    row = batches.column(_ROW).to_numpy() if _ROW in names else np.arange(count)
+    messages = Messages.of_rows(row.astype(np.int64), value)
+    facts: dict[str, pa.Array] = {
+        name: _texts(found[name]) for name in ("topic", "partition", "offset") if name in found
+    }
     if "timestamp" in found:
         facts["timestamp"] = _times(found["timestamp"])
     if "timestampType" in found:
@@ -90,9 +91,8 @@ def from_arrow(batches: Batches, headers: Sequence[Any] | None = None) -> Messag
         items = found["headers"].to_pylist() if headers is None else headers
         named = fact_columns([headers_of(one) if one else {} for one in items])
         facts.update({name: texts for name, texts in named.items() if name not in FACTS})
-    row = batches.column(_ROW).to_numpy() if _ROW in names else np.arange(count)
-    state = np.full(count, MESSAGE, dtype=np.uint8)
-    return Messages(row.astype(np.int64), np.ones(count, dtype=np.int64), state, {}, value, key, value, facts)
+    key = _bytes(found["key"], "key") if "key" in found else messages.key
+    return dataclasses.replace(messages, key=key, facts=messages.facts | facts)
 
 
 def _once(columns: Mapping[str, str], names: Sequence[str]) -> None:
@@ -142,16 +142,8 @@ def _time(number: int | None, scale: int) -> str | None:
 def malformed_rows(start: int, stop: int, reason: str, source: bytes = b"") -> Messages:
     """Rows that cannot be read; the bytes that hold them are those of the first."""
     count = stop - start
-    return Messages(
-        np.arange(start, stop),
-        np.ones(count, dtype=np.int64),
-        np.full(count, MALFORMED, dtype=np.uint8),
-        dict.fromkeys(range(count), reason),
-        pa.nulls(count, pa.binary()),
-        pa.nulls(count, pa.binary()),
-        pa.array([source[:LONGEST], *[b""] * (count - 1)], pa.binary()),
-        dict.fromkeys(FACTS, pa.nulls(count, pa.string())),
-    )
+    sources = pa.array([source[:LONGEST], *[b""] * (count - 1)], pa.binary())
+    return Messages.of_rows(np.arange(start, stop), sources, dict.fromkeys(range(count), reason))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

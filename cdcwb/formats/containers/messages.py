@@ -91,6 +91,16 @@ class Messages:
         is_message = self.state == MESSAGE
         return self.value if is_message.all() else pc.if_else(pa.array(is_message), self.value, self.source)
 
+    @classmethod
+    def of_rows(cls, number: Ints, value: pa.BinaryArray, reasons: dict[int, str] | None = None) -> Messages:
+        """Rows whose values are messages, if there are no ``reasons`` why they cannot be read; without keys and
+        facts."""
+        count = len(number)
+        state, none = np.full(count, MALFORMED if reasons else MESSAGE, np.uint8), pa.nulls(count, pa.binary())
+        facts = dict.fromkeys(FACTS, pa.nulls(count, pa.string()))
+        length = np.ones(count, np.int64)
+        return cls(number, length, state, reasons or {}, none if reasons else value, none, value, facts)
+
     def head(self, count: int) -> Messages:
         """The first segments, at most so many."""
         arrays = {name: getattr(self, name)[:count] for name in _ARRAYS}
