@@ -24,15 +24,7 @@ from cdcwb.formats.detect import (
     likely_first,
     recognise,
 )
-from cdcwb.formats.dissector import (
-    FORMATS,
-    Format,
-    Inspection,
-    Recognition,
-    RowFormat,
-    formats_named,
-    get_format,
-)
+from cdcwb.formats.dissector import FORMATS, Format, Inspection, Recognition, RowFormat, formats_named, get_format
 from cdcwb.formats.files import list_files, open_source
 from cdcwb.formats.kernels import interpreted
 from cdcwb.formats.options import MODES, as_bool, as_choice, check_names, inflate_limit_of, parse_keys

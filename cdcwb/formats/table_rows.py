@@ -69,15 +69,7 @@ from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.moments import Zone, moments, to_utc
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
-from cdcwb.formats.table_splits import (
-    FileRange,
-    RowScan,
-    Split,
-    cut,
-    read_range,
-    row_kinds,
-    splits_of,
-)
+from cdcwb.formats.table_splits import FileRange, RowScan, Split, cut, read_range, row_kinds, splits_of
 from cdcwb.model import Kind, OffsetUnit, Operation, Problem
 from cdcwb.words import visible
 

@@ -317,24 +317,20 @@ def _frame(
     return place, segment, good
 
 
-class _Tokens(NamedTuple):
-    """A dialect as arguments of the kernels."""
-
-    special: Bytes  # by byte: whether a delimiter or a line end can begin with it
-    delimiter: Bytes
-    record: Bytes
-    crlf: bool
-    quote: int
-    escape: int
-
-
 @cache
-def _tokens(dialect: Dialect) -> _Tokens:
+def _tokens(dialect: Dialect) -> tuple[Bytes, Bytes, Bytes, bool, int, int]:
+    """A dialect as arguments of :func:`_frame`, from ``special`` (by byte: whether a delimiter or a line end can begin
+    with it) to ``escape``."""
     special = np.zeros(256, dtype=np.uint8)
     special[[dialect.delimiter[0], dialect.record[0], *(b"\r" if dialect.crlf else b"")]] = 1
-    quote, escape = (token[0] if token else -1 for token in (dialect.quote, dialect.escape if dialect.quote else b""))
     crlf = dialect.crlf and dialect.record == b"\n"
-    return _Tokens(special, as_array(dialect.delimiter), as_array(dialect.record), crlf, quote, escape)
+    return special, as_array(dialect.delimiter), as_array(dialect.record), crlf, *quoting(dialect)
+
+
+def quoting(dialect: Dialect) -> tuple[int, int]:
+    """The bytes of quotes and escapes; -1 for none."""
+    quote, escape = (token[0] if token else -1 for token in (dialect.quote, dialect.escape if dialect.quote else b""))
+    return quote, escape
 
 
 def as_array(token: bytes) -> Bytes:

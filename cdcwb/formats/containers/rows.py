@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays import batch_of, bitmap, content_of, hex_text, interleaved, packed, slices
-from cdcwb.formats.containers.delimited import DelimitedRecords, Dialect, first_record, only_record
+from cdcwb.formats.containers.delimited import DelimitedRecords, Dialect, as_array, first_record, only_record, quoting
 from cdcwb.formats.dissector import EVERYTHING, Wanted
 from cdcwb.formats.kernels import Bytes, Ints, Spans, kernel
 from cdcwb.model import Kind, OffsetUnit, Problem
@@ -295,10 +295,8 @@ def _contents(
     if not count:
         return pa.array([], pa.binary())
     offsets, valid, out = np.empty(count + 1, np.int32), np.empty(count, np.uint8), np.empty(max(room, 1), np.uint8)
-    quote, escape = (token[0] if token else -1 for token in (dialect.quote, dialect.escape if dialect.quote else b""))
-    null = np.frombuffer(bytearray(dialect.null), np.uint8)
-    columns = np.array(places, dtype=np.int64)
-    nulls = _copy(buffer, starts, ends, rows, columns, quote, escape, null, offsets, out, valid)
+    null, columns = as_array(dialect.null), np.array(places, dtype=np.int64)
+    nulls = _copy(buffer, starts, ends, rows, columns, *quoting(dialect), null, offsets, out, valid)
     buffers = [bitmap(valid if nulls else None), pa.py_buffer(offsets), pa.py_buffer(out[: int(offsets[-1])])]
     return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
 
@@ -382,9 +380,8 @@ class DelimitedRows:
         if place not in self._columns:
             fields = self.fields([place])
             none: Ints = np.empty(0, dtype=np.int64)
-            self._columns[place] = (
-                (fields.view(pa.string()), none) if self.is_text else as_strings(fields, self.charset)
-            )
+            both = (fields.view(pa.string()), none) if self.is_text else as_strings(fields, self.charset)
+            self._columns[place] = both
         return self._columns[place]
 
     def fields(self, places: Sequence[int], index: Ints | None = None) -> pa.BinaryArray:
@@ -431,14 +428,12 @@ def as_strings(fields: pa.BinaryArray, charset: str) -> tuple[pa.StringArray, In
     return pa.array(texts, pa.string()), np.array(garbled, dtype=np.int64)
 
 
-def first_texts(
-    buffer: Bytes, dialect: Dialect, charset: str, is_end: bool
-) -> tuple[tuple[str | None, ...], int] | None:
+def first_texts(buffer: Bytes, dialect: Dialect, charset: str, is_end: bool) -> tuple[tuple[str | None, ...], int]:
     """The texts of the first record's fields (None: NULL; undecodable bytes as escapes), and the end of that record;
-    None if there is none. ``is_end``: the file ends with the buffer."""
+    no texts if there is none. ``is_end``: the file ends with the buffer."""
     found = first_record(buffer, dialect, is_end)
     if found is None:
-        return None
+        return (), 0
     width = found.starts.shape[1]
     fields = DelimitedRows.of(found, numbered(width), dialect, charset).fields(range(width))
     texts = (None if one is None else one.decode(charset, "backslashreplace") for one in fields.to_pylist())

@@ -140,11 +140,13 @@ def _too_wide(width: int) -> str:
 
 
 def _sample(parts: Iterable[RowSegments], names: Sequence[str], limit: int) -> tuple[Texts, ...]:
+    """The first rows of parts as texts; no more parts are read than have so many."""
     rows: list[Texts] = []
     for part in parts if limit else ():
-        found = text_rows(part, names)
-        if found is not None and len(rows) < limit:
+        if (found := text_rows(part, names)) is not None:
             rows += zip(*(column.slice(0, limit).to_pylist() for column in found.columns), strict=True)
+        if len(rows) >= limit:
+            break
     return tuple(rows[:limit])
 
 
@@ -338,7 +340,7 @@ def _is_object(line: bytes) -> bool:
 _LINES: Final = 1 << 14  # bytes that have the first lines
 
 
-_MOST_PARTS: Final = 64  # that are read for a sample, of blank lines too
+_MOST_PARTS: Final = 65  # that are read for a sample, of blank lines too
 
 
 def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
@@ -352,18 +354,14 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
     is_default = all(getattr(DEFAULT, name) == token for name, token in ask.tokens.items())
     if is_default and any(map(_RULER.match, lines[:2])):
         return FileProbe(ask.path, BROKEN, problem=_PRINTED)
-    mark = len(BOM) if head[:3].tobytes() == BOM else 0
+    begin = mark = len(BOM) if head[:3].tobytes() == BOM else 0
     while head[mark : mark + 1].tobytes() in (b"\r", b"\n"):
         mark += 1
     body = head[mark:]
     dialect, why, widths = find_dialect(ask.tokens, body, whole)
     dialect, note = line_end(head, dialect)
-    found = first_texts(body, dialect, ask.charset, whole)
-    first: Texts = ()
-    end, heading = 0, ""
-    if found is not None:
-        first, end = found
-        heading = body[:end].tobytes().decode(ask.charset, "backslashreplace").rstrip("\r\n")
+    first, end = first_texts(body, dialect, ask.charset, whole)
+    heading = body[:end].tobytes().decode(ask.charset, "backslashreplace").rstrip("\r\n")
     header = bool(first) and (ask.header if ask.header is not None else are_names(first))
     width = len(first) if header or not widths else Counter(widths).most_common(1)[0][0]
     if width > _MOST_COLUMNS:
@@ -376,18 +374,13 @@ def _csv(ask: _Question, source: Source, whole: bool) -> FileProbe:
         ask.charset,
         dialect,
         why,
-        first=mark + end if header else len(BOM) if head[:3].tobytes() == BOM else 0,
+        first=mark + end if header else begin,
         header=header,
         heading=heading if header else "",
         note=note,
         first_row=first,
     )
-    parts, count = [], 0
-    for part in csv_parts(source, probe, probe.first, source.length, ask.limit + 2):
-        parts.append(part)
-        count += sum(len(indices) for indices, _ in part.rows)
-        if count > ask.limit or len(parts) > _MOST_PARTS:
-            break
+    parts = islice(csv_parts(source, probe, probe.first, source.length, ask.limit + 2), _MOST_PARTS)
     rows = _sample(parts, probe.columns, ask.limit + 1)
     return replace(probe, sample=rows[: ask.limit] if whole or len(rows) > ask.limit else rows[:-1])
 
