@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +31,7 @@ from cdcwb.formats.containers.rows import (
     named,
     text_rows,
 )
-from cdcwb.formats.containers.tables import csv_parts, json_parts, open_parquet, read_parts, row_groups
+from cdcwb.formats.containers.tables import csv_parts, json_parts, open_parquet, open_workbook, read_parts, row_groups
 from cdcwb.formats.dissector import detected_row
 from cdcwb.formats.files import in_file, open_source
 from cdcwb.formats.json_values import parse_json
@@ -262,17 +261,6 @@ def _parquet(ask: _Question) -> FileProbe:
 
 
 def _excel(ask: _Question) -> FileProbe:
-    from cdcwb.formats.containers.tables import open_workbook
-
-    try:
-        with open_file(ask.path) as file, zipfile.ZipFile(file) as archive:
-            inside = set(archive.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise CaptureError(f"the zip archive cannot be read: {error}") from error
-    if "xl/workbook.bin" in inside:
-        raise CaptureError("an Excel workbook of the binary form (.xlsb); save it as .xlsx")
-    if not any(name.endswith("workbook.xml") for name in inside):
-        raise CaptureError("a zip archive that is not an Excel workbook")
     rows, problem = list[tuple[int, Texts]](), None
     with open_workbook(ask.path) as book:
         title = book.choose(ask.sheet)

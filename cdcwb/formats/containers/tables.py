@@ -240,8 +240,6 @@ def _parquet_parts(file: FileProbe, start: int, stop: int, upper: frozenset[int]
 
 def _excel_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments]:
     """The rows of a sheet; those without values are filler, and so are all that precede the first record."""
-    from cdcwb.formats.containers.tables import open_workbook
-
     if start == 0 and file.first:
         reason = "header line" if file.header else "rows without values"
         yield _lone(0, file.first, OffsetUnit.ROW, None, reason, None)
@@ -340,7 +338,7 @@ def open_workbook(path: str) -> Iterator[Workbook]:
     warnings.filterwarnings("ignore", module="openpyxl")  # of extensions and styles, which have no values
     with open_file(path) as file:
         try:
-            _check_size(file, path)
+            _check_archive(file, path)
             book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         except CaptureError:
             raise
@@ -351,12 +349,19 @@ def open_workbook(path: str) -> Iterator[Workbook]:
         yield Workbook(path, book)
 
 
-def _check_size(file: IO[bytes], path: str) -> None:
-    """Raises CaptureError for a workbook that inflates to too much: openpyxl keeps much of it in memory. A part may
-    lie about its size, but :mod:`zipfile` never reads more of it than it states."""
-    with zipfile.ZipFile(file) as archive:
-        size = sum(part.file_size for part in archive.infolist())
-    limit = inflate_limit(path, *_INFLATED)
+def _check_archive(file: IO[bytes], path: str) -> None:
+    """Raises CaptureError for an archive that is not a workbook, and for one that inflates to too much: openpyxl keeps
+    much of it in memory. A part may lie about its size, but :mod:`zipfile` never reads more of it than it states."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise CaptureError(f"the zip archive cannot be read: {error}", path=path) from error
+    if any(part.filename == "xl/workbook.bin" for part in parts):
+        raise CaptureError("an Excel workbook of the binary form (.xlsb); save it as .xlsx", path=path)
+    if not any(part.filename.endswith("workbook.xml") for part in parts):
+        raise CaptureError("a zip archive that is not an Excel workbook", path=path)
+    size, limit = sum(part.file_size for part in parts), inflate_limit(path, *_INFLATED)
     if size > limit:
         raise too_large("the Excel workbook inflates", limit)
     file.seek(0)
