@@ -169,12 +169,10 @@ def _connected(scheme: str, authority: str, query: str) -> tuple[fs.FileSystem, 
 
     settings = dict(parse_qsl(query))
     connect = {"gs": _google, "abfs": _azure}.get(scheme)
-    try:
+    with refusing(f"{scheme}://{authority}/", "read", ValueError, TypeError, NotImplementedError):
         if connect is not None:
             return connect(authority, settings)
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(_uri(scheme, authority, settings))
-    except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
-        raise refused(f"{scheme}://{authority}/", error) from None
     return found
 
 
@@ -227,12 +225,17 @@ def _azure(authority: str, settings: dict[str, str]) -> tuple[fs.FileSystem, str
     return fs.FileSystem.from_uri(_uri("abfs", authority, settings))[0], root
 
 
-def refused(url: str, error: Exception, deed: str = "read") -> CaptureError:
-    """Why a remote file cannot be read (or what else ``deed`` is), in one sentence."""
-    if isinstance(error, FileNotFoundError):
-        return CaptureError("there is no such file or folder", path=url)
-    reason = (str(error) or type(error).__name__).splitlines()[0]
-    return CaptureError(f"cannot be {deed} ({reason:.300})", path=url)
+@contextmanager
+def refusing(url: str, deed: str = "read", *more: type[Exception]) -> Iterator[None]:
+    """Raises CaptureError, with one sentence why a remote file cannot be read (or what else ``deed`` is), for errors of
+    its file system, and for ``more``."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, *more) as error:
+        if isinstance(error, FileNotFoundError):
+            raise CaptureError("there is no such file or folder", path=url) from None
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise CaptureError(f"cannot be {deed} ({reason:.300})", path=url) from None
 
 
 def known(paths: Iterable[str] | None = None) -> dict[str, Any]:
@@ -305,12 +308,9 @@ def exists(url: str) -> bool:
     from pyarrow import fs
 
     system, path = file_system(url)
-    try:
-        if system.get_file_info(path).type != fs.FileType.NotFound:
-            return True
-        return bool(system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
-    except (OSError, pa.ArrowException) as error:
-        raise refused(url, error) from None
+    with refusing(url):
+        some = fs.FileSelector(path, allow_not_found=True)
+        return system.get_file_info(path).type != fs.FileType.NotFound or bool(system.get_file_info(some))
 
 
 def forget() -> None:
@@ -326,14 +326,12 @@ def files_below(url: str) -> list[str]:
     from pyarrow import fs
 
     system, path = file_system(url)
-    try:
+    with refusing(url):
         found = system.get_file_info(path)
         if found.type == fs.FileType.File:
             return [_listed(url, found)]
         # Azure's client does not find the folder x if there is another one, x.y or x-y.
         below = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
-    except (OSError, pa.ArrowException) as error:
-        raise refused(url, error) from None
     files = []
     for one in below:
         name = one.path.removeprefix(path).lstrip("/")
@@ -444,12 +442,10 @@ class Remote(HeldBytes):
         self.url = url
         self.loaded = 0  # bytes
         system, path = file_system(url)
-        try:
+        with refusing(url):
             self._file = system.open_input_file(path)
             now = self._file.size()
             metadata = self._file.metadata() if hasattr(self._file, "metadata") else {}
-        except (OSError, pa.ArrowException) as error:
-            raise refused(url, error) from None
         if now != size:
             raise CaptureError(f"changed since it was listed: expected {size:,} bytes, found {now:,}", path=url)
         self.tag: bytes = next((value for name, value in (metadata or {}).items() if name.lower() == "etag"), b"")
@@ -485,10 +481,8 @@ class Remote(HeldBytes):
     def _transfer(self, start: int, stop: int) -> None:
         for at in range(start, stop, _REQUEST):
             size = min(_REQUEST, stop - at)
-            try:
+            with refusing(self.url):
                 data = self._read(size, at)
-            except (OSError, pa.ArrowException) as error:
-                raise refused(self.url, error) from None
             if len(data) != size:
                 raise became_shorter(self.url, self.size, at + len(data), at)
             stored(self._store, data, at, self.url)
@@ -650,11 +644,8 @@ def fetched(path: str | os.PathLike[str]) -> Path:
             target = beside / f"{Path(url).name}{file.removeprefix(url)}"
             target.parent.mkdir(parents=True, exist_ok=True)
             system, source = file_system(file)
-            try:
-                with system.open_input_stream(source) as data, target.open("wb") as out:
-                    shutil.copyfileobj(data, out, _REQUEST)
-            except (OSError, pa.ArrowException) as error:
-                raise refused(file, error) from None
+            with refusing(file), system.open_input_stream(source) as data, target.open("wb") as out:
+                shutil.copyfileobj(data, out, _REQUEST)
         beside.rename(place.parent)
     return place
 
@@ -673,7 +664,6 @@ def _temporary() -> Path:
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
-_PIECE: Final = 8 << 20
 _WITH_FOLDERS: Final = ("hdfs://", "viewfs://")  # where files are seen before they are complete, and folders are made
 
 
@@ -683,16 +673,14 @@ def upload(file: Path, url: str) -> None:
     renames = url.startswith(_WITH_FOLDERS)
     above, _, name = path.rpartition("/")
     target = f"{above}/.{name}.part" if renames else path
-    try:
+    with refusing(url, "written"):
         if renames:
             system.create_dir(above, recursive=True)
         with file.open("rb") as data, system.open_output_stream(target) as out:
-            shutil.copyfileobj(data, out, _PIECE)
+            shutil.copyfileobj(data, out, _REQUEST)
         if renames:
             system.move(target, path)
         found = system.get_file_info(path).size
-    except (OSError, pa.ArrowException) as error:
-        raise refused(url, error, "written") from None
     if found != (size := file.stat().st_size):
         raise CaptureError(f"cannot be written: expected {size:,} bytes, found {found}", path=url)
 
