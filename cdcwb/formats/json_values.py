@@ -175,15 +175,6 @@ KINDS: Final = {
 """The kinds of values in words."""
 
 
-def read_spans(data: bytes, deepest: int, *, commas: bool = False) -> js.Spans:
-    """The spans of a JSON text in UTF-8, as far as it is valid; see :func:`cdcwb.formats.json_spans.spans_of`. Accepts
-    any bytes and never raises; time and memory are proportional to the length."""
-    edges = np.array([0, len(data)], dtype=np.int64)
-    most = min(MOST_ELEMENTS, 1 + sum(data.count(byte) for byte in b":,["))
-    with interpreted() if len(data) <= _SMALL else contextlib.nullcontext():
-        return js.spans_of(np.frombuffer(data, np.uint8), edges, deepest, commas=commas, most=most)
-
-
 def damage_of(data: bytes, spans: js.Spans) -> str | None:
     """What was expected and found where a JSON text is damaged; None if it is valid, or has too many elements."""
     state, at = int(spans.state[0]), int(spans.at[0])
@@ -217,7 +208,10 @@ def field_tree(value: bytes) -> Field:
     An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte is in one
     leaf. The meaning of the others is their kind. Undecodable text is the leaf ``unreadable``.
     """
-    spans = read_spans(value, _SHOWN, commas=True)
+    data, edges = np.frombuffer(value, np.uint8), np.array([0, len(value)], dtype=np.int64)
+    most = min(MOST_ELEMENTS, 1 + sum(value.count(byte) for byte in b":,["))
+    with interpreted() if len(value) <= _SMALL else contextlib.nullcontext():
+        spans = js.spans_of(data, edges, _SHOWN, commas=True, most=most)
     damage = damage_of(value, spans)
     kind = KINDS[int(spans.kind[0]) & js.KIND] if len(spans.kind) else "nothing"
     if kind != "object":

@@ -38,13 +38,6 @@ KINDS: Final = (Kind.BEGIN, Kind.COMMIT, Kind.ROLLBACK, Kind.UNDO, Kind.CHANGE, 
 """The kinds of events with the codes 1 to 7; the code of all others is 0."""
 
 
-def codes_of(kinds: pa.Array) -> Ints:
-    """The code of each kind."""
-    known = pa.array([str(kind) for kind in KINDS])  # not a constant, as it imports pandas
-    codes: Ints = pc.fill_null(pc.add(pc.index_in(kinds, known), 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
-
-
 @dataclass(frozen=True, slots=True)
 class TransactionSpans:
     """The transactions of some records, as arrays, ordered by transaction id: ``number`` is that id, ``first`` and
@@ -352,7 +345,8 @@ class TransactionHeaders:
         named = self.column("transaction_id").dictionary_encode()
         self.names: pa.Array = named.dictionary
         self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        self.kind = codes_of(self.column("kind"))
+        known = pc.index_in(self.column("kind"), pa.array([str(kind) for kind in KINDS]))
+        self.kind: Ints = pc.fill_null(pc.add(known, 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
