@@ -117,11 +117,10 @@ def as_text(array: pa.Array) -> pa.Array:
     return array.view(pa.string())
 
 
-def from_matrix(characters: Bytes, start: Ints | int, end: Ints | int, null: Bools | None = None) -> pa.Array:
-    """One string per row of a matrix of ASCII characters: ``row[start:end]``; null where ``null`` is true."""
-    count, width = characters.shape
-    base = np.arange(count, dtype=np.int64) * width
-    return as_text(slices(characters.reshape(-1), base + start, base + end, null))
+def from_matrix(characters: Bytes, null: Bools | None = None) -> pa.Array:
+    """One string per row of a matrix of ASCII characters; null where ``null`` is true."""
+    edges = np.arange(len(characters) + 1) * characters.shape[1]
+    return as_text(slices(characters.reshape(-1), edges[:-1], edges[1:], null))
 
 
 def hex_digits(matrix: Bytes, *, upper: bool = False) -> Bytes:

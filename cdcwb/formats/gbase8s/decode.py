@@ -414,7 +414,7 @@ def positions(headers: RecordHeaders) -> pa.Array:
     """Sequence numbers as 16 upper-case hexadecimal digits, so that text order is log order (§6.1); null for a record
     without one."""
     matrix = headers.sequence.astype(">u8").view(np.uint8).reshape(-1, 8)
-    return from_matrix(hex_digits(matrix, upper=True), 0, 16, _SEQUENCE_AT[headers.number] == 0)
+    return from_matrix(hex_digits(matrix, upper=True), _SEQUENCE_AT[headers.number] == 0)
 
 
 def columns_of(
