@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from cdcwb.formats.changes import Became, assembled, spliced, with_columns
 from cdcwb.formats.dissector import CHANGES, OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.records import Plan, RecordFormat
-from cdcwb.formats.requests import having, select, with_problems, without
+from cdcwb.formats.requests import select, with_problems, without
 from cdcwb.formats.summaries import PARTS, Groups, is_first, parts_of
 from cdcwb.formats.transactions import AFTER, TransactionHeaders
 from cdcwb.model import Kind, Operation, Outcome, Problem
@@ -36,6 +37,7 @@ _OF_PARTS: Final = (
     *("file_index", "offset", "length", "kind", "operation", "position", "commit_position", "transaction_id"),
     *("last_in_transaction", "changed_at", "schema_name", "table_name", "headers", "problems"),
 )
+_LOCATION: Final = [field.name for field in model.SOURCE_EVENT]
 _OF_IMAGES: Final = ("key", "before", "after", "changed_columns", "change_source")
 
 
@@ -149,34 +151,25 @@ class _Window:
         is_fragment = _are(events["kind"], Kind.FRAGMENT)[self.row]
         if not is_fragment.any():
             return changes
-        fragment, of = self.row[is_fragment], self.number[is_fragment]
-        heads = np.flatnonzero(np.isin(self.of, of))
-        head = events.take(pa.array(self.change[heads]))
-        file, offset = (head[name].cast(pa.string()) for name in ("file_index", "offset"))
-        location = pc.binary_join_element_wise(file, offset, ":")
-        is_second = pa.array(having(head["problems"], Problem.SAME_POSITION))
-        names = pc.if_else(is_second, location, pc.coalesce(head["position"], location))
-        continued = lookup(events["headers"].take(pa.array(fragment)), "continues")
-        found = pc.index_in(_numbered(of, continued), _numbered(self.of[heads], names), skip_nulls=True)
-        known = as_array(found.is_valid())
-        fragment, head_of = fragment[known], heads[found.drop_null().to_numpy()]
-        # the source events of each change are its halves in capture order; fragments follow the half they continue
-        lists = changes["source_events"]
-        both = np.stack([self.halves.partner[done], done], axis=1).reshape(-1)
-        half = both[both >= 0]
-        at = np.full(len(self.change), -1, np.int64)
-        at[half] = np.arange(len(half))
-        fragment, at_head = fragment[at[head_of] >= 0], at[head_of][at[head_of] >= 0]
-        order = np.argsort(np.append(np.arange(len(half)), at_head), kind="stable")
-        fields = [
-            pa.concat_arrays([values, events[one.name].take(pa.array(fragment)).cast(one.type)]).take(pa.array(order))
-            for one, values in zip(model.SOURCE_EVENT, pc.list_flatten(lists).flatten(), strict=True)
-        ]
-        parents = pc.list_parent_indices(lists).to_numpy()
-        sizes = np.bincount(np.append(parents, parents[at_head]), minlength=len(lists))
-        offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
-        sources = pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(model.SOURCE_EVENT)))
-        return with_columns(changes, {"source_events": sources})
+        fragments, of = events.take(pa.array(self.row[is_fragment])), self.number[is_fragment]
+        heads, names = np.flatnonzero(np.isin(self.of, of)), dict[tuple[int, str], int]()
+        rows = events.select(["file_index", "offset", "position", "problems"]).take(pa.array(self.change[heads]))
+        for head, number, row in zip(heads.tolist(), self.of[heads].tolist(), rows.to_pylist(), strict=True):
+            is_second = any(one["code"] == Problem.SAME_POSITION for one in row["problems"] or ())
+            location = f"{row['file_index']}:{row['offset']}"
+            names.setdefault((number, location if is_second else row["position"] or location), head)
+        halves = np.stack([self.halves.partner[done], done], axis=1).tolist()  # of each change, in capture order
+        row_of = {half: row for row, both in enumerate(halves) for half in both}
+        continued = lookup(fragments["headers"], "continues").to_pylist()
+        sources, events_of = changes["source_events"], dict[int, list[tuple[int, Any]]]()
+        for number, name, event in zip(of.tolist(), continued, fragments.select(_LOCATION).to_pylist(), strict=True):
+            head = names.get((number, name), -1)
+            if head >= 0 and (row := row_of.get(head)) is not None:
+                own = zip((half for half in halves[row] if half >= 0), sources[row].as_py(), strict=True)
+                events_of.setdefault(row, [*own]).append((head, event))
+        lists = [[event for _, event in sorted(some, key=itemgetter(0))] for some in events_of.values()]
+        made = spliced(sources, np.array([*events_of], np.int64), pa.array(lists, sources.type))
+        return with_columns(changes, {"source_events": made})
 
     def _with_outcomes(self, changes: pa.RecordBatch, done: Ints) -> pa.RecordBatch:
         """Changes with the outcomes of those that undo others or are undone."""
@@ -213,10 +206,6 @@ class _Window:
         last = as_array(groups.column("last_in_transaction")) | groups.are(Kind.ROLLBACK)
         times = groups.greatest(groups.column("changed_at", last))
         return parts_of(groups, {"begins": groups.some(is_first(groups)), "ended_at": times})
-
-
-def _numbered(numbers: Ints, names: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(pa.array(numbers).cast(pa.string()), names, " ")
 
 
 _OPPOSITE: Final = {"INSERT": Operation.DELETE, "DELETE": Operation.INSERT, "UPDATE": Operation.UPDATE}
