@@ -13,6 +13,7 @@ import difflib
 import os
 import re
 import stat
+import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -186,7 +187,7 @@ def unpack(
         "gzip": lambda: zlib.decompressobj(wbits=31),
         "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
     }[kind]
-    left, room = limit, allowed
+    most, done = allowed + 1 if limit is None else limit, 0
     decoder, begin, offset, fresh = new(), 0, 0, True  # of the member: its start; of the file: bytes fed
     packed.seek(0)
     for piece in iter(partial(packed.read, _STEP), b""):
@@ -198,19 +199,16 @@ def unpack(
                 return f"the {kind} data ends at offset {offset:,} of the compressed file; other bytes follow"
             fresh = False
             try:
-                out = decoder.decompress(piece)
+                out = decoder.decompress(piece)[: most - done]
             except (zlib.error, zstandard.ZstdError) as error:
                 out = _before_damage(packed, new, begin, offset, piece)
-                write(out if left is None else out[:left])
+                write(out[: most - done])
                 return f"the {kind} data is damaged near offset {offset:,} of the compressed file ({error})"
-            if left is not None:
-                out = out[:left]
-                left -= len(out)
-            room -= len(out)
-            if room < 0:
+            done += len(out)
+            if done > allowed:
                 raise too_large(f"the {kind} data inflates", allowed)
             write(out)
-            if left == 0:
+            if done == most:
                 return None
             rest = decoder.unused_data if decoder.eof else b""
             offset += len(piece) - len(rest)
@@ -229,12 +227,12 @@ def _transcode(text: IO[bytes], write: Callable[[bytes], object], limit: int | N
     """Writes a text in UTF-16 in UTF-8, at most ``limit`` bytes (None: all). Returns None, or a sentence about
     damage."""
     text.seek(0)
-    decoder, left = codecs.getincrementaldecoder("utf-16")("surrogatepass"), limit
-    while (left is None or left > 0) and (block := text.read(_READ)):
+    decoder, left = codecs.getincrementaldecoder("utf-16")("surrogatepass"), sys.maxsize if limit is None else limit
+    while left > 0 and (block := text.read(_READ)):
         out = decoder.decode(block).encode("utf-8", "surrogatepass")
-        write(out if left is None else out[:left])
-        left = None if left is None else left - len(out)
-    return "the text in UTF-16 ends within a character" if left is None and decoder.getstate()[0] else None
+        write(out[:left])
+        left -= len(out)
+    return "the text in UTF-16 ends within a character" if limit is None and decoder.getstate()[0] else None
 
 
 def too_large(what: str, limit: int) -> CaptureError:
