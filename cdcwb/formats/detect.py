@@ -463,25 +463,18 @@ def _written_table(path: str) -> str | None:
 
 
 def _with_neighbours(files: Sequence[FileFormat]) -> list[FileFormat]:
-    series: dict[str, set[str]] = {}
-    folders: dict[str, set[str]] = {}
+    formats: dict[str, set[str]] = {}  # by series and folder
     base = Contents(tuple(files)).base
     for one in files:
-        if one.format is not None and not one.side:
-            series.setdefault(series_of(one.file), set()).add(one.format)
-            for folder in _folders(one.file, base):
-                folders.setdefault(folder, set()).add(one.format)
+        for place in [series_of(one.file), *_folders(one.file, base)] if not one.side else []:
+            formats.setdefault(place, set()).update([] if one.format is None else [one.format])
     out = []
     for one in files:
-        if one.format is None:
-            around = [series.get(series_of(one.file)), *(folders.get(folder) for folder in _folders(one.file, base))]
-            first = next((formats for formats in around if formats), set())
-            if len(first) == 1:
-                one = replace(
-                    one,
-                    format=next(iter(first)),
-                    evidence="; ".join(filter(None, ("the files around it", one.evidence))),
-                )
+        around = (formats.get(place) for place in (series_of(one.file), *_folders(one.file, base)))
+        first = next(filter(None, around), set()) if one.format is None else set()
+        if len(first) == 1:
+            evidence = "; ".join(filter(None, ("the files around it", one.evidence)))
+            one = replace(one, format=next(iter(first)), evidence=evidence)
         out.append(one)
     return out
 
