@@ -138,20 +138,12 @@ class JsonMessages(MessageFormat):
     ) -> pa.RecordBatch:
         """See :meth:`cdcwb.formats.messages.format.MessageFormat.events`."""
         rows, of, ends = self._rows(messages, plan.given)
-        raw = messages.raw.take(pa.array(of)) if wanted.raw else None
-        if raw is not None and ends:
-            parts = raw.to_pylist()
-            for first, stops in ends.items():
-                bounds = pairwise([0, *stops[:-1], len(parts[first])])
-                parts[first : first + len(stops)] = [parts[first][start:stop] for start, stop in bounds]
-            raw = pa.array(parts, pa.binary())
-        given = {**_located(where, messages, of, ends), "raw": raw}
-        return self.batch(plan, rows, given, wanted)
+        return self.batch(plan, rows, _located(where, messages, of, ends), wanted)
 
     def batch(self, plan: Any, rows: list[dict[str, Any]], given: Mapping[str, Any], wanted: Wanted) -> pa.RecordBatch:
         """Events as a batch; see :func:`cdcwb.formats.arrays.batch_of`."""
         if not wanted.images:
-            rows = [row | {"before": None, "after": None} for row in rows]
+            given, rows = {**given, "raw": None}, [row | {"before": None, "after": None} for row in rows]
         return batch_of(rows, {"format": self.name, **given}, wanted)
 
     def _rows(
@@ -281,18 +273,20 @@ def _ends(value: bytes, array: str, count: int) -> list[int]:
 
 
 def _located(where: Where, messages: Messages, of: Ints, ends: Mapping[int, Sequence[int]]) -> dict[str, Any]:
-    """The columns of location of events. Each of several events of a message ends where its row ends, the last one at
-    the end of the message; if the unit is not a byte, all have the offset of the message, and the first its length."""
-    columns = where.columns(messages)
+    """The location and the bytes of events. Each of several events of a message ends where its row ends, the last one
+    at the end of the message; if the unit is not a byte, all have the offset of the message, and the first its
+    length."""
+    columns = {**where.columns(messages), "raw": messages.raw}
     if not ends:
         return columns
     columns = {name: one.take(pa.array(of)) if isinstance(one, pa.Array) else one for name, one in columns.items()}
-    offset, length = messages.offset[of].copy(), messages.length[of].copy()
+    offset, length, raw = messages.offset[of].copy(), messages.length[of].copy(), columns["raw"].to_pylist()
     for first, stops in ends.items():
-        rows = slice(first, first + len(stops))
+        rows, value = slice(first, first + len(stops)), raw[first]
+        raw[rows] = [value[start:stop] for start, stop in pairwise([0, *stops[:-1], len(value)])]
         if where.unit == OffsetUnit.BYTE:
             cuts = messages.cuts(int(of[first]), stops[:-1])
             offset[rows], length[rows] = cuts[:-1], np.diff(cuts)
         else:
             length[rows] = [1, *[0] * (len(stops) - 1)]
-    return {**columns, "offset": pa.array(offset), "length": pa.array(length)}
+    return {**columns, "offset": pa.array(offset), "length": pa.array(length), "raw": raw}
