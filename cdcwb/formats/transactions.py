@@ -152,21 +152,6 @@ def _merged(before: Outer, then: Outer) -> Outer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """The records of a transaction that began before."""
-
-    ending: Ending
-    runs: Outer
-
-    def then(self, other: _Head | None) -> _Head:
-        """The same with the records that follow."""
-        if other is None:
-            return self
-        undo = min((one for one in (self.ending.undo, other.ending.undo) if one is not None), default=None)
-        return _Head(other.ending._replace(undo=undo), _merged(self.runs, other.runs))
-
-
-@dataclass(frozen=True, slots=True)
 class _Tail:
     """A transaction that is open at the end. ``is_new``: its first record is among these, else ``name`` is that of a
     transaction whose first record is; ``begins``: whether that record is a begin."""
@@ -177,12 +162,12 @@ class _Tail:
     runs: Outer
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OpenTransactions:
-    """The transactions of consecutive records that are open at their start or end, by id. ``settled``: the ids that
-    began or ended here."""
+    """The transactions of consecutive records that are open at their start or end, by id. ``heads``: the runs and the
+    ending of those that began before; ``settled``: the ids that began or ended here."""
 
-    heads: dict[Key, _Head] = field(default_factory=dict)
+    heads: dict[Key, tuple[Outer, Ending]] = field(default_factory=dict)
     tails: dict[Key, _Tail] = field(default_factory=dict)
     settled: set[Key] = field(default_factory=set)
 
@@ -216,31 +201,12 @@ class OpenTransactions:
             if found.ends[at]:
                 time = None if times[last] == NO_TIME else int(times[last])
                 end = Ending(int(kinds[last]), f"{positions[last]:016X}", time, end.undo)
-            summary.heads[ids[at]] = _Head(end, runs[at])
+            summary.heads[ids[at]] = runs[at], end
         for at in tails:
             has_begin = bool(found.begins[at])
             name = _name(ids[at], has_begin, positions[found.first[at]])
             summary.tails[ids[at]] = _Tail(name, has_begin or not found.leads[at], has_begin, runs[at])
         return summary
-
-    def then(self, other: OpenTransactions) -> None:
-        """Adds the records that follow."""
-        for key, head in other.heads.items():
-            tail = self.tails.get(key)
-            if not (key in self.settled if tail is None else tail.is_new):  # it may have begun before all of these
-                mine = self.heads.get(key)
-                self.heads[key] = head if mine is None else mine.then(head)
-        for key in other.settled.difference(other.tails):
-            self.tails.pop(key, None)
-        for key, tail in other.tails.items():
-            before = self.tails.get(key)
-            if tail.is_new or (before is None and key not in self.settled):
-                self.tails[key] = tail
-            elif before is None:
-                self.tails[key] = _Tail(tail.name, True, False, tail.runs)
-            else:
-                self.tails[key] = _Tail(before.name, before.is_new, before.begins, _merged(before.runs, tail.runs))
-        self.settled |= other.settled
 
 
 def run_starts(kinds: Ints, group: Ints) -> Ints:
@@ -269,9 +235,9 @@ class Crossing:
 
     open_before: Mapping[Key, str] = field(default_factory=dict)
     begun: frozenset[str] = frozenset()
-    endings: Mapping[str, Ending] = field(default_factory=dict)
-    before: Mapping[OfTable, Run] = field(default_factory=dict)
-    after: Mapping[OfTable, Run] = field(default_factory=dict)
+    endings: dict[str, Ending] = field(default_factory=dict)
+    before: dict[OfTable, Run] = field(default_factory=dict)
+    after: dict[OfTable, Run] = field(default_factory=dict)
     read_on: Read | None = None
 
 
@@ -279,42 +245,49 @@ NOTHING: Final = Crossing()
 """No transaction crosses a border."""
 
 
+@dataclass(slots=True)
+class _Crossed:
+    """A transaction over borders, with the split, the runs and the ending of its records in each window."""
+
+    name: str
+    begins: bool
+    pieces: list[tuple[int, Outer, Ending]]
+
+
 def crossings(
-    summaries: Sequence[OpenTransactions], names: Callable[[Table], tuple[str | None, str | None]]
+    splits: Sequence[Sequence[OpenTransactions]], names: Callable[[Table], tuple[str | None, str | None]]
 ) -> tuple[list[Crossing], dict[Key, str]]:
-    """What each split needs to know, and the names of the transactions that are open after all of them, by id.
-    ``names``: schema and name of a table."""
+    """What each split needs to know, from the windows of all splits, and the names of the transactions that are open
+    after all of them, by id. ``names``: schema and name of a table."""
     made: list[Crossing] = []
-    total = OpenTransactions()
-    for one in summaries:
-        tails = total.tails
-        before = {
-            (tails[key].name, *names(table)): runs.last
-            for key in one.heads.keys() & tails.keys()
-            for table, runs in tails[key].runs.items()
-        }
-        begun = frozenset(tail.name for tail in tails.values() if tail.begins)
-        made.append(Crossing({key: tail.name for key, tail in tails.items()}, begun, before=before))
-        total.then(one)
-    still_open = {key: tail.name for key, tail in total.tails.items()}
-    open_after: Mapping[Key, str] = still_open
-    later: dict[Key, _Head] = {}  # what follows of those that are open after the split
-    for at, one in reversed([*enumerate(summaries)]):
-        heads = [(open_after[key], later[key]) for key in open_after.keys() & later]
-        endings = {name: head.ending for name, head in heads if head.ending != Ending()}
-        after = {(name, *names(table)): runs.first for name, head in heads for table, runs in head.runs.items()}
-        open_after = made[at].open_before
-        made[at] = replace(made[at], endings=endings, after=after)
-        follows: dict[Key, _Head] = {}
-        for key in open_after:
-            head, tail = one.heads.get(key), one.tails.get(key)
-            goes_on = later.get(key) if tail is None or not tail.is_new else None
-            if head is None and goes_on is not None and key not in one.settled:
-                follows[key] = goes_on
-            elif head is not None:
-                follows[key] = head if head.ending.kind != OTHER else head.then(goes_on)
-        later = follows
-    return made, still_open
+    still_open: dict[Key, _Crossed] = {}
+    every: list[_Crossed] = []
+    for number, windows in enumerate(splits):
+        begun = frozenset(one.name for one in still_open.values() if one.begins)
+        made.append(Crossing({key: one.name for key, one in still_open.items()}, begun))
+        for window in windows:
+            for key in window.heads.keys() & still_open.keys():
+                still_open[key].pieces.append((number, *window.heads[key]))
+            for key in window.settled.difference(window.tails):
+                still_open.pop(key, None)
+            for key, tail in window.tails.items():
+                if tail.is_new or key not in still_open:
+                    still_open[key] = _Crossed(tail.name, tail.begins, [(number, tail.runs, Ending())])
+                    every.append(still_open[key])
+    for one in every:
+        before, after, ending = Outer(), Outer(), Ending()
+        for (split, runs, _), (later, _, _) in pairwise(one.pieces):
+            before = _merged(before, runs)
+            if later > split:
+                made[later].before.update({(one.name, *names(table)): run.last for table, run in before.items()})
+        for (split, _, _), (later, runs, end) in reversed([*pairwise(one.pieces)]):
+            after = _merged(runs, after)
+            undo = min((some for some in (end.undo, ending.undo) if some is not None), default=None)
+            ending = (ending if end.kind == OTHER else end)._replace(undo=undo)
+            for border in range(split, later):
+                made[border].after.update({(one.name, *names(table)): run.first for table, run in after.items()})
+                made[border].endings.update({} if ending == Ending() else {one.name: ending})
+    return made, {key: one.name for key, one in still_open.items()}
 
 
 # --- headers of a split -----------------------------------------------------------------------------------------------

@@ -44,16 +44,13 @@ def names(records: Sequence[Record], open_before: dict[int, str] | None = None) 
     return [by_index[at] for at in found.index]
 
 
-def summary(*windows: Sequence[Record]) -> OpenTransactions:
+def summary(*windows: Sequence[Record]) -> list[OpenTransactions]:
     """That of windows of records; the table of a change is its id modulo 2, its time ten times its position."""
-    found = OpenTransactions()
+    found = []
     for records in windows:
         types, numbers, positions = columns(records)
-        found.then(
-            OpenTransactions.of(
-                types, numbers, positions.astype(np.int64) % 2, positions, 10 * positions.astype(np.int64)
-            )
-        )
+        tables, times = positions.astype(np.int64) % 2, 10 * positions.astype(np.int64)
+        found.append(OpenTransactions.of(types, numbers, tables, positions, times))
     return found
 
 

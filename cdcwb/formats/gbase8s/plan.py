@@ -408,7 +408,7 @@ class FirstPass:
     votes: Counter[Any] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
     looked_at: int = 0
-    transactions: OpenTransactions = field(default_factory=OpenTransactions)
+    transactions: list[OpenTransactions] = field(default_factory=list)
     highest_commit: int = -1
 
 
@@ -425,7 +425,7 @@ def scan(found: FirstPass, stream: Stream, segments: Segments, options: Options)
     kinds, sequence = KIND_OF[headers.number], headers.sequence
     times = np.where(headers.timed, headers.seconds * 1_000_000, NO_TIME)
     transactions, tables = headers.transaction[of], headers.label[of]
-    found.transactions.then(OpenTransactions.of(kinds[of], transactions, tables, sequence[of], times[of]))
+    found.transactions.append(OpenTransactions.of(kinds[of], transactions, tables, sequence[of], times[of]))
     commits = sequence[kinds == COMMIT]
     if len(commits):
         found.highest_commit = max(found.highest_commit, int(commits.max()))
