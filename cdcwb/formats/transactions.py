@@ -134,21 +134,10 @@ Outer = dict[Table, _Runs]
 """The outer runs of the changes of a transaction, by table."""
 
 
-def _merged(before: Outer, then: Outer) -> Outer:
-    both = dict(before)
-    for table, new in then.items():
-        old = both.get(table)
-        if old is None:
-            both[table] = new
-            continue
-        joins = {old.last.kind, new.first.kind} == {BEFORE, AFTER}
-        first, last = old.first, new.last
-        if joins and old.is_one:
-            first = Run(first.kind, first.number + new.first.number)
-        if joins and new.is_one:
-            last = Run(last.kind, last.number + old.last.number)
-        both[table] = _Runs(first, last, joins and old.is_one and new.is_one)
-    return both
+def _extended(far: Run, near: Run, is_one: bool, beside: Run | None) -> Run:
+    """The outer run of some changes at their far end, with the run ``beside`` that is next to their near end."""
+    joins = is_one and beside is not None and {near.kind, beside.kind} == {BEFORE, AFTER}
+    return Run(far.kind, far.number + beside.number) if joins and beside else far
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,17 +264,19 @@ def crossings(
                     still_open[key] = _Crossed(tail.name, tail.begins, [(number, tail.runs, Ending())])
                     every.append(still_open[key])
     for one in every:
-        before, after, ending = Outer(), Outer(), Ending()
+        before, after, ending = dict[Table, Run](), dict[Table, Run](), Ending()
         for (split, runs, _), (later, _, _) in pairwise(one.pieces):
-            before = _merged(before, runs)
+            for table, (first, last, is_one) in runs.items():
+                before[table] = _extended(last, first, is_one, before.get(table))
             if later > split:
-                made[later].before.update({(one.name, *names(table)): run.last for table, run in before.items()})
+                made[later].before.update({(one.name, *names(table)): run for table, run in before.items()})
         for (split, _, _), (later, runs, end) in reversed([*pairwise(one.pieces)]):
-            after = _merged(runs, after)
+            for table, (first, last, is_one) in runs.items():
+                after[table] = _extended(first, last, is_one, after.get(table))
             undo = min((some for some in (end.undo, ending.undo) if some is not None), default=None)
             ending = (ending if end.kind == OTHER else end)._replace(undo=undo)
             for border in range(split, later):
-                made[border].after.update({(one.name, *names(table)): run.first for table, run in after.items()})
+                made[border].after.update({(one.name, *names(table)): run for table, run in after.items()})
                 made[border].endings.update({} if ending == Ending() else {one.name: ending})
     return made, {key: one.name for key, one in still_open.items()}
 
