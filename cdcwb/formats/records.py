@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -550,7 +551,8 @@ class _SplitEvents:
         self.form, self.plan, self.stream, self.split, self.wanted = form, plan, stream, split, wanted
         self.starts: Ints = np.array(stream.starts)  # of the files in the stream, and its end
         self.paths = pa.array([entry.path for entry in plan.files], pa.string())
-        self.text_end = dict.fromkeys(split.closes, 0)  # the end of the last event of each text file
+        self.is_text = np.array([entry.shape != "binary" for entry in plan.files], np.bool_)
+        self.text_end: dict[int, int] = defaultdict(int)  # the end of the last event of each text file
         for index in split.closes:
             covered = min(max(split.start - stream.starts[index], 0), plan.files[index].length)
             if covered:  # the rest of a record that begins in an earlier split
@@ -606,26 +608,16 @@ class _SplitEvents:
         the segment, plus one for an event after it."""
         index, offset, length = places
         crosses = segments.base + segments.end[first:last] > self.starts[index + 1]
-        texts = np.array([at in self.text_end for at in range(len(self.plan.files))])
         out: list[tuple[int, dict[str, Any]]] = []
-        for at in np.flatnonzero(crosses | ~segments.record[first:last] | texts[index]).tolist():
+        for at in np.flatnonzero(crosses | ~segments.record[first:last] | self.is_text[index]).tolist():
             file, segment = int(index[at]), first + at
-            if segments.base + int(segments.start[segment]) == self.stream.starts[file]:
-                self._enter(file)
             rows = self._notes(file, int(offset[at]))
-            if file in self.text_end:
-                self.text_end[file] = int(offset[at]) + int(length[at])
+            self.text_end[file] = int(offset[at]) + int(length[at])
             if not segments.record[segment]:
                 rows.append(self._gap(segments, segment, file, int(offset[at]), int(length[at])))
             out += [(2 * segment, row) for row in rows]
             out += [(2 * segment + 1, row) for row in (self._fragments(segments, segment, file) if crosses[at] else ())]
         return out
-
-    def _enter(self, index: int) -> None:
-        """Handles the start of a file, also one of a later split: notes at the start of a text file belong to this
-        split."""
-        if self.plan.files[index].shape != "binary":
-            self.text_end.setdefault(index, 0)
 
     def _row(self, index: int, offset: int, length: int, kind: Kind, reason: str, raw: bytes | None) -> dict[str, Any]:
         return dict.fromkeys(model.EVENTS.names) | {
@@ -637,9 +629,9 @@ class _SplitEvents:
 
     def _notes(self, index: int, upto: int) -> list[dict[str, Any]]:
         """Text of a file without digits of a record, from the end of the last event to ``upto``."""
-        if index not in self.text_end or upto <= self.text_end[index]:
-            return []
         offset = self.text_end[index]
+        if not self.is_text[index] or upto <= offset:
+            return []
         self.text_end[index] = upto
         return [self._row(index, offset, upto - offset, Kind.FILLER, _NOTE, None)]
 
@@ -665,10 +657,8 @@ class _SplitEvents:
             if upto == 0:
                 continue
             offset, last = self.stream.span(later, 0, upto)
-            self._enter(later)
             rows += self._notes(later, offset)
-            if later in self.text_end:
-                self.text_end[later] = last
+            self.text_end[later] = last
             raw = self.stream.source(later).read(0, upto).tobytes()
             rows.append(self._row(later, offset, last - offset, Kind.FRAGMENT, reason, raw))
         return rows
