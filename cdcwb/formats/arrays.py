@@ -323,16 +323,13 @@ class EventBatch:
         self._columns: dict[str, list[tuple[Ints | None, pa.Array]]] = {}
         self._problems: dict[int, list[dict[str, str]]] = {}
 
-    def put(self, name: str, values: pa.Array, index: Ints | None = None) -> None:
-        """The values of a column for the records ``index`` (None: for all); of a map column, all of its maps."""
-        if len(values) and self.wanted.needs(name):
+    def put(self, name: str, values: Any, index: Ints | None = None) -> None:
+        """The values of a column (:func:`column_of`) for the records ``index`` (None: for all); of a map column, all of
+        its maps."""
+        count = self.count if index is None else len(index)
+        if count and values is not None and self.wanted.needs(name):
+            values = column_of(values, model.EVENTS.field(name).type, count)
             self._columns.setdefault(name, []).append((index, values))
-
-    def constant(self, name: str, value: Any, index: Ints | None = None) -> None:
-        """One value of a column for the records ``index`` (None: for all)."""
-        if value is not None and self.wanted.needs(name):
-            count = self.count if index is None else len(index)
-            self.put(name, pa.repeat(pa.scalar(value, model.EVENTS.field(name).type), count), index)
 
     def texts(
         self,
@@ -387,7 +384,7 @@ class EventBatch:
 def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, count: int) -> pa.Array:
     """The values of all parts, each at its records; null for the others."""
     if len(parts) == 1 and (parts[0][0] is None or len(parts[0][1]) == count):
-        return _typed(parts[0][1], kind)  # a part's records ascend, so a part with all records needs no reordering
+        return parts[0][1]  # a part's records ascend, so a part with all records needs no reordering
     places = np.full(count, -1, dtype=np.int64)
     first = 0
     for index, values in parts:
@@ -395,19 +392,15 @@ def _gathered(parts: Sequence[tuple[Ints | None, pa.Array]], kind: pa.DataType, 
         first += len(values)
     if not first:
         return pa.nulls(count, kind)
-    joined = pa.concat_arrays([_typed(values, kind) for _, values in parts])
+    joined = pa.concat_arrays([values for _, values in parts])
     missing = places < 0
     return joined.take(pa.array(places, mask=missing) if missing.any() else pa.array(places))
-
-
-def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values if values.type == kind else values.cast(kind)
 
 
 def column_of(value: Any, kind: pa.DataType, count: int) -> pa.Array:
     """A column from an array, a list, or the value of all rows."""
     if isinstance(value, pa.Array):
-        return _typed(value, kind)
+        return value if value.type == kind else value.cast(kind)
     if value is None:
         return pa.nulls(count, kind)
     return pa.array(value, kind) if isinstance(value, list) else pa.repeat(pa.scalar(value, kind), count)

@@ -19,7 +19,7 @@ from cdcwb.formats.containers.envelopes import BINARY, DECODERS, is_binary, is_r
 from cdcwb.formats.containers.kafka_rows import ParquetRows, kafka_columns
 from cdcwb.formats.containers.message_files import Container, Options, chunks
 from cdcwb.formats.containers.messages import AVRO_JSON, LONGEST, MESSAGE, batches_of, is_avro_json
-from cdcwb.formats.files import compression_of, open_source
+from cdcwb.formats.files import compression_of, in_file, open_source
 from cdcwb.formats.json_values import is_cut_off
 from cdcwb.formats.source import Source, open_file
 from cdcwb.words import plural
@@ -52,12 +52,8 @@ def probe(path: str, options: Mapping[str, Any], limit: int | None = None) -> Co
     Raises CaptureError for a file that cannot be read, OptionError for an option that cannot be used.
     """
     checked = Options.parse(options)
-    with open_source(path, "binary", limit if limit is not None and _is_packed(path) else None) as source:
-        try:
-            found = _probe(source, checked, limit is None)
-        except CaptureError as error:
-            error.path = error.path or path
-            raise
+    with in_file(path), open_source(path, "binary", limit if limit and _is_packed(path) else None) as source:
+        found = _probe(source, checked, limit is None)
         return replace(found, compression=source.compression, problem=source.problem or found.problem)
 
 

@@ -255,10 +255,7 @@ class Where:
         if batch.wanted.raw:
             batch.put("raw", messages.raw)
         for name, value in self.columns(messages).items():
-            if isinstance(value, pa.Array):
-                batch.put(name, value)
-            else:
-                batch.constant(name, value)
+            batch.put(name, value)
 
 
 def put_headers(

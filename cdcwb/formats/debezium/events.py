@@ -59,7 +59,7 @@ def events_of(messages: Messages, where: Where, reading: MessageContext, wanted:
     remarks: dict[int, list[Remark]] = {}
     bodies = envelopes_of(messages.value, reading.schemas, remarks, reading.bare)
     batch = EventBatch(len(messages), wanted)
-    batch.constant("format", FORMAT)
+    batch.put("format", FORMAT)
     where.fill(batch, messages)
     made = _MessageEvents(batch, reading, remarks, wanted.images and wanted.needs(*_OF_IMAGES))
     keys = bodies_of(messages.key, reading.schemas, {}) if made.images else [None] * len(messages)

@@ -325,7 +325,7 @@ def _types(batch: EventBatch, known: Assigned, rows: Ints) -> None:
     names = pa.array([*layout.TYPE_NAMES, None], pa.string())
     types = names.take(pa.array(number))
     batch.put("record_type", types)
-    batch.constant("record_type", "FileHeader", np.flatnonzero(shape == FILE_HEADER))
+    batch.put("record_type", "FileHeader", np.flatnonzero(shape == FILE_HEADER))
     printed = np.flatnonzero((shape == RECORD) & ~as_array(types.is_valid()))
     batch.put("record_type", decoded_texts(records.operation.take(pa.array(rows[printed])), charset), printed)
     odd = np.flatnonzero(operation == _UNKNOWN)

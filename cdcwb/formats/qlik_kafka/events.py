@@ -59,7 +59,7 @@ def _fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> No
     """All columns but those of images, masks, headers and bytes, with their problems."""
     groups, grouped = decoded.groups, np.flatnonzero(decoded.group >= 0)
     of = pa.array(decoded.group[grouped])
-    batch.constant("format", FORMAT)
+    batch.put("format", FORMAT)
     shared = {
         "kind": [str(one.kind) for one in groups],
         "record_type": [one.record_type for one in groups],
@@ -70,14 +70,14 @@ def _fill(batch: EventBatch, decoded: DecodedMessages, messages: Messages) -> No
     for name, texts in shared.items() if groups else ():
         batch.put(name, pa.array(texts, pa.string()).take(of), grouped)
     tombstones = as_array(pc.is_null(messages.value)) & (messages.state == 0)
-    batch.constant("kind", str(Kind.TOMBSTONE), np.flatnonzero(tombstones))
+    batch.put("kind", str(Kind.TOMBSTONE), np.flatnonzero(tombstones))
     bad = np.array(sorted(number for number, _, _ in decoded.bad), dtype=np.int64)
-    batch.constant("kind", str(Kind.MALFORMED), bad)
+    batch.put("kind", str(Kind.MALFORMED), bad)
     for number, code, reason in decoded.bad:
         batch.problem(number, code, reason)
     for state, (kind, problem) in NOT_MESSAGES.items():
         index = np.flatnonzero(messages.state == state)
-        batch.constant("kind", str(kind), index)
+        batch.put("kind", str(kind), index)
         if problem is not None:
             for number in index.tolist():
                 batch.problem(number, problem, messages.reasons.get(number, "bytes that are not a message"))
