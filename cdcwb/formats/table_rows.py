@@ -626,12 +626,10 @@ class TableRows(RowFormat):
         for place in range(len(names)):
             at = rows.garbled(place)
             if len(at):
-                garbled = np.zeros(count, np.bool_)
-                garbled[at] = True
-                batch.problem(garbled, Problem.CHARSET, partial(_garbled, rows, place, entry.probe.charset))
+                is_garbled = np.isin(np.arange(count), at)
+                batch.problem(is_garbled, Problem.CHARSET, partial(_garbled, rows, place, entry.probe.charset))
         if batch.is_malformed:
-            is_row = np.ones(count, np.bool_)
-            is_row[list(batch.is_malformed)] = False
+            is_row = ~np.isin(np.arange(count), list(batch.is_malformed))
             columns["kind"] = pc.if_else(is_row, column_of(columns["kind"], pa.string(), count), str(Kind.MALFORMED))
             for name in ("operation", "position", "transaction_id", "record_type", "table_version"):
                 texts = column_of(columns.get(name), pa.string(), count)
@@ -652,7 +650,7 @@ class TableRows(RowFormat):
             places = [place for place, name in enumerate(names) if name in header]
             columns["headers"] = maps_of([names[at] for at in places], rows.texts(places), np.ones(count, np.bool_))
         columns["raw"] = rows.raw() if wanted.raw else None
-        columns["problems"] = _sparse(batch.problems, model.EVENTS.field("problems").type, count)
+        columns["problems"] = [*map(batch.problems.get, range(count))] if batch.problems else None
         return filled(model.EVENTS, columns, count)
 
     # --- typed columns ------------------------------------------------------------------------------------------------
@@ -773,13 +771,6 @@ def parts_of_rows(
             part = rows_of_batch(rows.slice(first, _BATCH), numbers[first : first + _BATCH], names, upper)
             part.before = None
             yield part
-
-
-def _sparse(values: Mapping[int, Any], kind: pa.DataType, count: int) -> pa.Array:
-    """The values of some rows, null for the others."""
-    index = np.full(count, -1, np.int64)
-    index[list(values)] = np.arange(len(values))
-    return pa.array(list(values.values()), kind).take(pa.array(index, mask=index < 0))
 
 
 def _images(kind: pa.StringArray, operation: pa.StringArray) -> dict[str, Bools]:
