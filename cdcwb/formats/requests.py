@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -206,15 +206,8 @@ def without(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
 # --- tables of formats whose captures do not describe them ------------------------------------------------------------
 
 
-class InferredColumn(NamedTuple):
-    """A column of a table: its type as the source spells it, and its position in the key, from 1; None: not given."""
-
-    type: str | None = None
-    key_position: int | None = None
-
-
-Tables = dict[tuple[str | None, str], dict[str, InferredColumn]]
-"""The columns of each table (schema and name) in order of appearance."""
+Tables = dict[tuple[str | None, str], dict[str, TableColumn]]
+"""The columns of each table (schema and name) by their names, in order of appearance; without ordinals."""
 
 
 def note_tables(tables: Tables, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -222,23 +215,21 @@ def note_tables(tables: Tables, rows: Iterable[Mapping[str, Any]]) -> None:
     ``key_columns``: those of the key, if there is no ``key``."""
     for row in rows:
         if row.get("table_name") is not None:
-            columns = {name: InferredColumn(kind) for name, kind in (row.get("types") or {}).items()}
+            columns = {name: TableColumn(0, name, kind) for name, kind in (row.get("types") or {}).items()}
             for image in ("key", "before", "after"):
                 for name in row.get(image) or ():
-                    columns.setdefault(name, InferredColumn())
+                    columns.setdefault(name, TableColumn(0, name))
             for at, name in enumerate(row.get("key") or row.get("key_columns") or (), start=1):
-                columns[name] = columns.get(name, InferredColumn())._replace(key_position=at)
+                columns[name] = columns.get(name, TableColumn(0, name))._replace(key_position=at)
             _add(tables.setdefault((row.get("schema_name") or None, row["table_name"]), {}), columns)
 
 
-def _add(known: dict[str, InferredColumn], columns: Mapping[str, InferredColumn]) -> None:
+def _add(known: dict[str, TableColumn], columns: Mapping[str, TableColumn]) -> None:
     for name, column in columns.items():
-        if name not in known:
-            known[name] = column
-        elif column not in (known[name], InferredColumn()):
-            known[name] = InferredColumn(
-                column.type or known[name].type, column.key_position or known[name].key_position
-            )
+        old = known.setdefault(name, column)
+        if column not in (old, TableColumn(0, name)):
+            key_position = column.key_position or old.key_position
+            known[name] = old._replace(type=column.type or old.type, key_position=key_position)
 
 
 def merged_tables(found: Iterable[Tables]) -> Tables:
@@ -260,13 +251,9 @@ def inferred_versions(tables: Tables) -> pa.Table:
     """The rows of :data:`cdcwb.model.TABLE_VERSIONS`; ``first_position`` is null."""
     rows = []
     for (schema, name), columns in tables.items():
-        row: dict[str, Any] = {"schema_name": schema, "table_name": name, "origin": "inferred"}
-        row["table_version"] = inferred_version(row)
-        row["columns"] = [
-            {"ordinal": at, "name": name, **column._asdict()}
-            for at, (name, column) in enumerate(columns.items(), start=1)
-        ]
-        rows.append(row)
+        version = inferred_version({"schema_name": schema, "table_name": name}) or ""
+        listed = [column._replace(ordinal=at) for at, column in enumerate(columns.values(), start=1)]
+        rows.append(TableVersion(version, schema, name, listed, "inferred").to_row() | {"lineage": None})
     return pa.Table.from_pylist(rows, schema=model.TABLE_VERSIONS)
 
 
