@@ -338,21 +338,10 @@ class Contents:
 
     def places(self, format: str) -> list[str]:
         """The fewest folders and files that are exactly the files of one format, with those that describe them."""
-        own = {one.file for one in self.files if one.format == format}
-        wanted = set(self.groups[format])
-        below: dict[str, list[str]] = {}  # folder: all files below it
-        for one in self.files:
-            for folder in _folders(one.file, self.base):
-                below.setdefault(folder, []).append(one.file)
-        chosen: dict[str, None] = {}
-        for path in (one.file for one in self.files if one.file in wanted):
-            for folder in reversed(_folders(path, self.base)):  # the outermost first
-                if own.issuperset(below[folder]):
-                    chosen[folder] = None
-                    break
-            else:
-                chosen[path] = None
-        return list(chosen)
+        others = [one.file for one in self.files if one.format != format]
+        shared = {folder for path in others for folder in _folders(path, self.base)}  # with files of other formats
+        around = ((*reversed(_folders(path, self.base)), path) for path in self.groups[format])  # the outermost first
+        return list(dict.fromkeys(next(place for place in places if place not in shared) for places in around))
 
 
 def contents_of(paths: Sequence[str], options: Mapping[str, Any], name: str = "auto") -> Contents:
