@@ -40,7 +40,7 @@ def fast(data: bytes, dialect: Dialect, width: int, start: int = 0, stop: int | 
     out: list[Segment] = []
     for some in delimited.records(Text(data), start, len(data) if stop is None else stop, dialect, width):
         fields = iter(zip(some.starts.tolist(), some.ends.tolist(), strict=True))
-        for at in range(len(some)):
+        for at in range(len(some.start)):
             state = STATES[int(some.state[at])]
             assert (state == "record") == (at not in some.reasons)
             cells = None

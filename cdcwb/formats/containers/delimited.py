@@ -179,9 +179,6 @@ class DelimitedRecords:
     starts: Spans
     ends: Spans
 
-    def __len__(self) -> int:
-        return len(self.start)
-
 
 # --- kernels ----------------------------------------------------------------------------------------------------------
 

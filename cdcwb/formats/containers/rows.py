@@ -642,7 +642,7 @@ class Cell:
 def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: str) -> list[Cell]:
     """The fields of a record of a delimited file; none of one that is damaged."""
     found = only_record(np.frombuffer(record, np.uint8), dialect, len(names))
-    if found.reasons or not len(found):
+    if found.reasons or not len(found.start):
         return []
     rows = DelimitedRows.of(found, tuple(names), dialect, charset)
     starts = rows.starts[0].tolist()
