@@ -295,16 +295,13 @@ def topic_partitions(batches: Iterator[pa.RecordBatch]) -> bytes:
 
 def _places(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array, pa.Array] | None:
     """Topic, partition and offset of every row, if all have them."""
-    by_name = {name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    names, kinds = kafka_columns(batch.schema.names), (pa.string(), pa.int64(), pa.int64())
     try:
-        columns = (
-            by_name["topic"].cast(pa.string()),
-            by_name["partition"].cast(pa.int64()),
-            by_name["offset"].cast(pa.int64()),
-        )
+        pairs = zip(("topic", "partition", "offset"), kinds, strict=True)
+        topic, partition, offset = (batch.column(names[name]).cast(kind) for name, kind in pairs)
     except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return None if any(column.null_count for column in columns) else columns
+    return None if topic.null_count or partition.null_count or offset.null_count else (topic, partition, offset)
 
 
 def messages_of(batch: pa.RecordBatch, partitions: Sequence[tuple[str, int]], name: str = "") -> tuple[Messages, Where]:
