@@ -28,7 +28,7 @@ class Text:
 
 Segment = tuple[int, int, str, list[bytes] | None]
 STATES = {
-    delimited.RECORD: "record",
+    delimited.MESSAGE: "record",
     delimited.FILLER: "filler",
     delimited.MALFORMED: "malformed",
     delimited.TRUNCATED: "truncated",

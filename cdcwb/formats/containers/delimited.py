@@ -19,17 +19,10 @@ import numpy.typing as npt
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
+from cdcwb.formats.containers.messages import FILLER, LONGEST, MALFORMED, MESSAGE, TRUNCATED
 from cdcwb.formats.kernels import Bytes, Ints, Spans, compiled_for, kernel
 from cdcwb.formats.source import Source
 from cdcwb.words import plural
-
-RECORD: Final = 0
-FILLER: Final = 1
-MALFORMED: Final = 2
-TRUNCATED: Final = 3
-
-LONGEST: Final = 64 << 20
-"""A longer record is damage."""
 
 CHUNK: Final = 32_768
 """Maximum segments that are framed at a time."""
@@ -164,7 +157,7 @@ def _shown(data: bytes) -> str:
 class DelimitedRecords:
     """Adjacent segments of a file, in order; offsets count from ``base``, where ``buffer`` begins.
 
-    A segment is ``[start, end)``. ``state`` is :data:`RECORD`, :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`
+    A segment is ``[start, end)``. ``state`` is :data:`MESSAGE`, :data:`FILLER`, :data:`MALFORMED` or :data:`TRUNCATED`
     (by the file's end); ``reasons`` describe the latter three (by index). ``starts`` and ``ends`` are matrices with a
     row for each valid record (``good``: their indices) and a column for each field; quotes are inside.
     """
@@ -391,7 +384,7 @@ def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int)
     blank = (found.content == found.start) & (found.status == _WHOLE) & (width != 1)
     damaged = found.status != _WHOLE
     wrong = damaged | (~blank & (found.fields != width))
-    state = np.where(wrong, MALFORMED, np.where(blank, FILLER, RECORD)).astype(np.uint8)
+    state = np.where(wrong, MALFORMED, np.where(blank, FILLER, MESSAGE)).astype(np.uint8)
     reasons: dict[int, str] = dict.fromkeys(np.flatnonzero(blank).tolist(), "blank line")
     for index in np.flatnonzero(wrong).tolist():
         count, status = int(found.fields[index]), int(found.status[index])
@@ -404,7 +397,7 @@ def _records(base: int, buffer: Bytes, is_end: bool, found: _Framed, width: int)
         if cut_off:
             state[index], reason = TRUNCATED, f"truncated: {reason}{suffix}"
         reasons[index] = reason
-    good = np.flatnonzero(state == RECORD)
+    good = np.flatnonzero(state == MESSAGE)
     return DelimitedRecords(base, buffer, found.start, found.end, state, reasons, good, found.starts, found.ends)
 
 
@@ -458,7 +451,7 @@ def _records_less_damage(source: Source, start: int, stop: int, dialect: Dialect
     counts = np.zeros(TRUNCATED + 1, dtype=np.int64)
     for found in records(source, start, stop, dialect, width):
         counts += np.bincount(found.state, minlength=len(counts))
-    return int(counts[RECORD] - counts[MALFORMED:].sum())
+    return int(counts[MESSAGE] - counts[MALFORMED:].sum())
 
 
 # --- detection --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from cdcwb.model import Kind, Problem
 from cdcwb.words import unique_names, visible
 
 MESSAGE: Final = 0
-"""A message; one without a value is a tombstone."""
+"""A message, or a row; a message without a value is a tombstone."""
 FILLER: Final = 1
 """Bytes that are known to carry nothing: blank lines, the last line of a consumer."""
 MALFORMED: Final = 2
@@ -49,7 +49,7 @@ BATCH: Final = 8192
 BYTES: Final = 32 << 20
 """Bytes of a batch, unless a single message is longer."""
 LONGEST: Final = 64 << 20
-"""Maximum bytes of a message; Kafka's own limit is 1 MB unless it was raised."""
+"""Maximum bytes of a message or a row; Kafka's own limit is 1 MB unless it was raised."""
 PIECE: Final = 1 << 20
 """Damage is reported in pieces of at most so many bytes."""
 

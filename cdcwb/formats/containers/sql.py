@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from cdcwb.formats.arrays import slices
-from cdcwb.formats.containers.delimited import FILLER, LONGEST, Dialect, records
+from cdcwb.formats.containers.delimited import Dialect, records
+from cdcwb.formats.containers.messages import FILLER, LONGEST
 from cdcwb.formats.containers.rows import Cell, ColumnRows, FileProbe, RowSegments, UnparsedSegment
 from cdcwb.formats.containers.sql_lexer import LAST, STOPPED, read_row, read_rows
 from cdcwb.formats.containers.sql_values import SqlColumn, column

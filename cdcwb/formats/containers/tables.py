@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cdcwb.errors import CaptureError
-from cdcwb.formats.containers import delimited
-from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, likely_start
+from cdcwb.formats.containers.delimited import CHUNK, DEFAULT, likely_start, records
+from cdcwb.formats.containers.messages import FILLER, LONGEST, MESSAGE, NOT_MESSAGES, TRUNCATED
 from cdcwb.formats.containers.rows import (
     CSV,
     EXCEL,
@@ -65,8 +65,6 @@ _SHEET_CELLS: Final = 1 << 17  # of a part
 _LEAST_CELLS: Final = 32  # as which a row of a sheet counts
 _VALUES: Final = 1 << 20  # of a batch of Parquet rows
 
-_CODES: Final = {delimited.FILLER: None, delimited.MALFORMED: Problem.MALFORMED, delimited.TRUNCATED: Problem.TRUNCATED}
-
 
 def read_parts(
     file: FileProbe, start: int = 0, stop: int = FILE_END, upper: frozenset[int] = frozenset()
@@ -104,7 +102,7 @@ def _bytes_parts(file: FileProbe, start: int, stop: int) -> Iterator[RowSegments
             yield from sql_parts(source, file, stop)
         elif source.length and start == 0:
             reason = file.problem or "a file that cannot be read"
-            raw = source.read(0, delimited.LONGEST).tobytes()
+            raw = source.read(0, LONGEST).tobytes()
             yield _lone(0, source.length, OffsetUnit.BYTE, Problem.MALFORMED, reason, raw)
 
 
@@ -126,13 +124,13 @@ def csv_parts(source: Source, file: FileProbe, start: int, stop: int, room: int 
         reason = "header line" if file.header else "byte order mark"
         raw = source.read(0, file.first).tobytes()
         yield _lone(0, file.first, OffsetUnit.BYTE, None, reason, raw)
-    for found in delimited.records(source, max(start, file.first), stop, dialect, file.width, room):
+    for found in records(source, max(start, file.first), stop, dialect, file.width, room):
         part = RowSegments(found.base + found.start, found.end - found.start, OffsetUnit.BYTE)
         if len(found.good):
             part.rows.append((found.good, DelimitedRows.of(found, file.columns, dialect, file.charset)))
         for index, reason in sorted(found.reasons.items()):
             raw = found.buffer[found.start[index] : found.end[index]].tobytes()
-            part.gaps.append(UnparsedSegment(index, _CODES[int(found.state[index])], reason, raw))
+            part.gaps.append(UnparsedSegment(index, NOT_MESSAGES[int(found.state[index])][1], reason, raw))
         yield part
 
 
@@ -149,7 +147,6 @@ def _container_of(file: FileProbe) -> Container:
 def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) -> Iterator[RowSegments]:
     """The segments of a file of JSON objects, at most ``room`` in a part."""
     from cdcwb.formats.containers.message_files import read
-    from cdcwb.formats.containers.messages import FILLER, MESSAGE, TRUNCATED
 
     codes = {FILLER: None, TRUNCATED: Problem.TRUNCATED}  # all else that is not a row is malformed
     for messages in read(_container_of(file), start, stop, room):
