@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -15,6 +15,7 @@ import pyarrow as pa
 from cdcwb.formats.arrays import batch_of, bitmap, content_of, hex_text, interleaved, packed, slices
 from cdcwb.formats.containers.delimited import DelimitedRecords, Dialect, as_array, first_record, only_record, quoting
 from cdcwb.formats.dissector import EVERYTHING, Wanted
+from cdcwb.formats.json_values import as_text, field_tree, parse_json
 from cdcwb.formats.kernels import Bytes, Ints, Spans, kernel
 from cdcwb.model import Kind, OffsetUnit, Problem
 from cdcwb.words import unique_names, unused_name
@@ -615,7 +616,7 @@ def texts_of(column: pa.Array) -> pa.StringArray:
         return pa.array([None if one is None else str(one) for one in column.to_pylist()], pa.string())
 
 
-def json_column(values: Sequence[Any], as_text: Callable[[Any], str | None]) -> pa.StringArray:
+def json_column(values: Sequence[Any]) -> pa.StringArray:
     """Parsed JSON values of one column as text; a lone surrogate, which is not valid text, becomes an escape."""
     try:
         return pa.array(values, pa.string())
@@ -656,8 +657,6 @@ def cut_fields(record: bytes, dialect: Dialect, names: Sequence[str], charset: s
 def cut_json(record: bytes) -> list[Cell]:
     """The fields of a row that is a JSON object; none of one that is damaged. The opening brace and preceding text
     belong to the first, the closing one and following text to the last."""
-    from cdcwb.formats.json_values import as_text, field_tree, parse_json
-
     first, behind = max(record.find(b"{"), 0), record.rfind(b"}") + 1
     tree = field_tree(record[first:behind])
     fields = [one for one in tree.children if not one.quiet]

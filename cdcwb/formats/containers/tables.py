@@ -35,7 +35,7 @@ from cdcwb.formats.containers.rows import (
     rows_of_batch,
 )  # fmt: skip
 from cdcwb.formats.files import open_source
-from cdcwb.formats.json_values import CutOff, as_text, parse_json
+from cdcwb.formats.json_values import CutOff, parse_json
 from cdcwb.formats.source import Source, open_file
 from cdcwb.model import OffsetUnit, Problem
 
@@ -172,7 +172,7 @@ def json_parts(file: FileProbe, start: int, stop: int, room: int = _JSON_BATCH) 
             part.gaps.append(UnparsedSegment(index, code, reason, sources[index].as_py()))
         for names, (indices, found) in groups.items():
             chosen = np.array(indices, dtype=np.int64)
-            columns = [json_column([row[name] for row in found], as_text) for name in names]
+            columns = [json_column([row[name] for row in found]) for name in names]
             source = sources.take(pa.array(chosen))
             rows = ColumnRows(tuple(clean(names)), messages.offset[chosen], messages.length[chosen], columns, source)
             part.rows.append((chosen, rows))
