@@ -1,5 +1,6 @@
-"""Changes from events: the halves of an update as one row, its images and masks, its problems; and what options, the
-source's rules and the end of its transaction add."""
+"""Changes from events: halves of updates that belong together, and those that may be in two splits; the halves of an
+update as one row, its images and masks, its problems; and what options, the source's rules and the end of its
+transaction add."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Columns of tables, as metadata describes them, and the Arrow types of Replicate's types (docs/formats/qlik-kafka.md
-§3.2, §8)."""
+"""Columns of tables, as metadata describes them, the Arrow types of Replicate's types (docs/formats/qlik-kafka.md §3.2,
+§8), and texts as values of a column's type."""
 
 from __future__ import annotations
 
@@ -75,6 +75,9 @@ def cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
         return values.cast(kind)
     except (pa.ArrowException, ValueError):
         return None
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 
 class TableColumn(NamedTuple):

@@ -1,4 +1,5 @@
-"""JSON texts as Python values, with the original digits of numbers."""
+"""JSON texts as Python values, with the original digits of numbers; and the location of every element, since dissection
+needs the bytes of each value, which no JSON library gives."""
 
 from __future__ import annotations
 
@@ -205,8 +206,9 @@ def decoded(raw: bytes, is_escaped: object) -> str:
 def field_tree(value: bytes) -> Field:
     """The fields of a message in JSON, named as in the text; accepts any bytes and never raises.
 
-    An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte is in one
-    leaf. The meaning of the others is their kind. Undecodable text is the leaf ``unreadable``.
+    A field includes its name, its value, the following comma and preceding white space, so the fields of an object are
+    adjacent. An object begins with the leaf ``opening`` and ends with ``closing``, which are quiet, so that every byte
+    is in one leaf. The meaning of the others is their kind. Undecodable text is the leaf ``unreadable``.
     """
     data, edges = np.frombuffer(value, np.uint8), np.array([0, len(value)], dtype=np.int64)
     most = min(MOST_ELEMENTS, 1 + sum(value.count(byte) for byte in b":,["))

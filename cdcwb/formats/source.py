@@ -1,4 +1,5 @@
-"""Where bytes come from: files of this machine, and objects and files of remote file systems through ``pyarrow.fs``.
+"""Where bytes come from, and where results are written: files of this machine, and objects and files of remote file
+systems through ``pyarrow.fs``.
 
 A remote file is named by its URL: ``s3://bucket/key``, ``gs://bucket/key``, ``abfs://container@account…/path`` or
 ``hdfs://host:port/path``. Everything after the bucket is taken as it is written, without percent escapes. Of a remote
@@ -668,7 +669,8 @@ _WITH_FOLDERS: Final = ("hdfs://", "viewfs://")  # where files are seen before t
 
 
 def upload(file: Path, url: str) -> None:
-    """Writes a local file to a URL, replacing what is there. Raises CaptureError."""
+    """Writes a local file to a URL, replacing what is there. Object stores show an object when it is complete;
+    elsewhere (``hdfs://``) the file is written beside its target and renamed. Raises CaptureError."""
     system, path = file_system(url)
     renames = url.startswith(_WITH_FOLDERS)
     above, _, name = path.rpartition("/")

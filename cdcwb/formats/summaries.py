@@ -1,6 +1,10 @@
 """Summaries of transactions, from the records of a split, and from several splits. A transaction may have records in
 many splits. Each split gives one narrow row (:data:`PARTS`); the rows of one transaction are merged into one
 (:func:`summarised`).
+
+Also change sequences (Qlik) whose times do not advance (docs/formats/qlik-kafka.md §5). If several transactions have
+one time, while the times of their last changes are seconds apart and later, they were numbered while the server's clock
+was set back. In contrast, the changes of long transactions that committed together all precede their commit.
 """
 
 from __future__ import annotations
@@ -158,6 +162,8 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The values of a column of at most one chunk."""
     return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)
 
+
+# --- transactions -----------------------------------------------------------------------------------------------------
 
 PARTS: Final = pa.schema(
     [

@@ -1,9 +1,9 @@
 """Avro values without a container as Arrow columns.
 
 One compiled loop walks over every value along the program of its schema, which gives the numbers and spans of each
-leaf, from which :class:`Decoder` makes columns; for a single value also the offset of every field, for its field tree.
-The loop stops at an array, a map, or a union of
-several types, which fastavro reads, and continues after it.
+leaf, from which :class:`Decoder` makes columns; for a single value also the offset of every field, for its field tree
+(:func:`anatomy`). The loop stops at an array, a map, or a union of several types, which fastavro reads, and continues
+after it.
 
 Numbers are zigzag varints of up to ten bytes, least significant seven bits first; float and double are little-endian;
 texts and bytes follow their length; a union is the number of its member and the member.

@@ -298,7 +298,9 @@ def _second(seconds: int) -> str:
 # --- values in Avro's JSON encoding -----------------------------------------------------------------------------------
 
 AVRO_JSON: Final = "avro-json"
-"""The encoding of such values."""
+"""The encoding of values that a tool decoded from Avro and printed in Avro's JSON encoding (docs/formats/qlik-kafka.md
+§9). In it a value of a union is an object of one field, the name of its type, and bytes are texts of a character for
+each byte."""
 
 _TYPES: Final = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "array", "map"})
 _FULL_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z", re.ASCII)

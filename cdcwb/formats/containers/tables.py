@@ -1,5 +1,14 @@
 """Reads the rows of a file: delimited text, JSON, Parquet or Excel. All readers return :class:`RowSegments`: adjacent
-segments of a file, with rows and gaps. The reader of a container is imported when a file is one.
+segments of a file, with rows and gaps. What reads SQL, JSON or workbooks is imported when a file is one.
+
+The values of a sheet are texts without loss; a cell without a value is null.
+
+* text: as it is; ``_x000D_`` and its like are the characters that they represent
+* whole number: its digits, ``1.0`` and ``1E+2`` included; other number: the shortest digits that read back
+* truth: ``true``, ``false``
+* date: ``2024-01-31`` where the cell's format shows no time and it is midnight; date and time:
+  ``2024-01-31T09:08:07``, with milliseconds where there are some (Excel keeps no more); time, duration: ``26:03:04``
+* formula: the value that was saved with it; error: its name, ``#N/A``
 """
 
 from __future__ import annotations
@@ -416,7 +425,7 @@ class Workbook:
             yield number, f"sheet {title!r} cannot be read from row {number + 1} on: {first_line(reason)}"
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values of cells --------------------------------------------------------------------------------------------------
 
 
 def _text(cell: Any) -> str:
