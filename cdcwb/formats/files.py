@@ -327,13 +327,6 @@ def _source(
 ) -> Source:
     given = None if shape == "auto" else f"shape={shape} was given"
     size = content.size if limit is None else min(content.size, limit)
-
-    def made(source: Source, evidence: str) -> Source:
-        source.path, source.size, source.compression = path, size, compression
-        source.evidence = given or evidence
-        source.problem = "; ".join(filter(None, (problem, source.problem))) or None
-        return source
-
     head = content.read(0, 0 if given else min(size, _HEAD))
     controls = int(np.count_nonzero(_CONTROL[head]))
     doubt = (
@@ -341,17 +334,19 @@ def _source(
     )
     # three zero bytes in a row are in every binary header, while a damaged text may have a stray one
     is_binary = controls > head.size // 50 or (controls and b"\0\0\0" in head.tobytes())
-    if shape == "binary" or not size or is_binary:
-        return made(Source(content, size), doubt or "the file is empty")
-    found = read_text(content.read(0, size), None if shape == "auto" else shape)
-    if found is None and shape != "auto":
-        missing = "it has no groups of hex digits" if shape == "hex" else "no offset continues the line before"
-        raise CaptureError(f"is not {shape} output: {missing}")
-    if found is not None and (
-        given or found.shape != "hex" or found.data_share >= _MOSTLY or (not doubt and found.length >= _HEADER)
-    ):
-        return made(found, found.evidence)
-    return made(Source(content, size), doubt or "text without a capture in hex digits; its bytes are read as they are")
+    found, evidence = Source(content, size), doubt or "the file is empty"
+    if shape != "binary" and size and not is_binary:
+        text = read_text(content.read(0, size), None if shape == "auto" else shape)
+        if text is None and shape != "auto":
+            missing = "it has no groups of hex digits" if shape == "hex" else "no offset continues the line before"
+            raise CaptureError(f"is not {shape} output: {missing}")
+        evidence = doubt or "text without a capture in hex digits; its bytes are read as they are"
+        has_data = text is not None and (text.data_share >= _MOSTLY or (not doubt and text.length >= _HEADER))
+        if text is not None and (given or text.shape != "hex" or has_data):
+            found, evidence = text, text.evidence
+    found.path, found.size, found.compression, found.evidence = path, size, compression, given or evidence
+    found.problem = "; ".join(filter(None, (problem, found.problem))) or None
+    return found
 
 
 def _is_utf16(head: Bytes) -> bool:
