@@ -154,11 +154,11 @@ class _Tail:
 @dataclass(frozen=True, slots=True)
 class OpenTransactions:
     """The transactions of consecutive records that are open at their start or end, by id. ``heads``: the runs and the
-    ending of those that began before; ``settled``: the ids that began or ended here."""
+    ending of those that began before; ``closed``: the ids of those whose last record is an end."""
 
     heads: dict[Key, tuple[Outer, Ending]] = field(default_factory=dict)
     tails: dict[Key, _Tail] = field(default_factory=dict)
-    settled: set[Key] = field(default_factory=set)
+    closed: set[Key] = field(default_factory=set)
 
     @classmethod
     def of(cls, kinds: Ints, numbers: Ints, tables: Ints, positions: npt.NDArray[Any], times: Ints) -> OpenTransactions:
@@ -184,7 +184,7 @@ class OpenTransactions:
         for record in np.flatnonzero(kinds == UNDO).tolist():
             at, position = int(found.index[record]), f"{positions[record]:016X}"
             undo[at] = min(position, undo.get(at, position))
-        summary = cls(settled=set(found.number[found.begins | found.ends].tolist()))
+        summary = cls(closed=set(found.number[found.tails & found.ends].tolist()))
         for at in heads:
             last, end = int(found.last[at]), Ending(undo=undo.get(at))
             if found.ends[at]:
@@ -257,7 +257,7 @@ def crossings(
         for window in windows:
             for key in window.heads.keys() & still_open.keys():
                 still_open[key].pieces.append((number, *window.heads[key]))
-            for key in window.settled.difference(window.tails):
+            for key in window.closed:
                 still_open.pop(key, None)
             for key, tail in window.tails.items():
                 if tail.is_new or key not in still_open:
