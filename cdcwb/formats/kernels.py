@@ -47,21 +47,20 @@ _MANY: Final = 1 << 16  # bytes
 _HERE: Final = Path(__file__).parent
 
 
-@contextlib.contextmanager
-def interpreted() -> Iterator[None]:
+def interpreted() -> contextlib.AbstractContextManager[None]:
     """Runs kernels uncompiled inside of this context: nothing is imported or compiled for a few bytes."""
-    token = _INTERPRETED.set(True)
-    try:
-        yield
-    finally:
-        _INTERPRETED.reset(token)
+    return _running(True)
 
 
-@contextlib.contextmanager
-def compiled_for(size: int) -> Iterator[None]:
+def compiled_for(size: int) -> contextlib.AbstractContextManager[None]:
     """Runs kernels compiled inside of this context if they read many bytes, wherever they are otherwise interpreted:
     then compiling costs less."""
-    token = _INTERPRETED.set(_INTERPRETED.get() and (size <= _MANY or _NEVER_COMPILED))
+    return _running(_INTERPRETED.get() and (size <= _MANY or _NEVER_COMPILED))
+
+
+@contextlib.contextmanager
+def _running(interpreted: bool) -> Iterator[None]:
+    token = _INTERPRETED.set(interpreted)
     try:
         yield
     finally:
