@@ -10,6 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -67,7 +68,7 @@ from cdcwb.formats.dissector import (
 from cdcwb.formats.files import list_files
 from cdcwb.formats.halves import Halved
 from cdcwb.formats.kernels import Bools, Ints
-from cdcwb.formats.moments import Zone, moments, to_utc
+from cdcwb.formats.moments import EARLIEST, IS_TIME, LATEST, MICROSECONDS, Zone, in_utc, iso_times
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_splits import (
@@ -139,14 +140,17 @@ class RowBatch:
         return self.rows.text(self.names.index(name)) if name in self.names else pa.nulls(len(self), pa.string())
 
     def time(self, name: str, zone: Zone | None = None) -> pa.Array:
-        """A column as timestamps, with a problem for each invalid one. ``zone``: that of its times (None: UTC)."""
+        """A column as timestamps, with a problem for each invalid one. ``zone``: that of times without one (None:
+        UTC)."""
         texts = self.text(name)
-        times, invalid = moments(texts)
+        utc, state = iso_times(texts)
+        doubtful = in_utc(utc, state, timedelta(0) if zone is None else zone)
+        is_time = (state & IS_TIME > 0) & (utc >= EARLIEST) & (utc <= LATEST)
+        invalid = (state > 0) & ~is_time
         self.problem(invalid, Problem.TIME_RANGE, lambda row: f"{name}: expected a time, found {texts[row].as_py()!r}")
-        if zone is None:
-            return times
-        utc, _ = to_utc(pc.fill_null(times.cast(pa.int64()), 0).to_numpy(), zone)
-        return pa.array(utc, times.type, mask=as_array(pc.is_null(times)))
+        said = "is ambiguous or missing in its time zone; the earlier one is used"
+        self.problem(doubtful & is_time, Problem.TIME_ZONE, lambda row: f"{name}: {texts[row].as_py()} {said}")
+        return pa.array(utc, MICROSECONDS, mask=~is_time)
 
     def operations(
         self, name: str, meanings: Mapping[str, tuple[Kind, Operation]]
