@@ -203,6 +203,15 @@ def test_updates_of_mongodb_before_2_0_are_patches(
     assert row["headers"]["patch"] == patch
 
 
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"after": '{"n": NaN}'}, "after"), ({"updateDescription": {"updatedFields": '{"n": NaN}'}}, "updatedFields")],
+)
+def test_a_document_that_cannot_be_read_is_a_problem(tmp_path: Path, fields: dict[str, Any], name: str) -> None:
+    row = one(tmp_path, change("u", None, None, SOURCES["mongodb"]) | fields)
+    assert row["problems"] == [{"code": "value", "detail": f"{name}: expected an object, found '{{\"n\": NaN}}'"}]
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 _TIME, _DATA = "io.debezium.time", "org.apache.kafka.connect.data"
