@@ -282,14 +282,15 @@ class _MessageEvents:
         """Microseconds since 1970: the finest of a message's times (§3.1); a time of 0 is null."""
         for name, factor, divisor in _TIMES:
             value = fields.get(name)
-            if not isinstance(value, int) or isinstance(value, bool) or value == 0:
+            if value is None or value == 0:
                 continue
-            if name == "ts_usec" and value > LATEST:
-                divisor = 1000  # nanoseconds
-            micros = value * factor // divisor
-            if 0 <= micros <= LATEST:
-                return micros
-            sentence = f"{name}: expected a time of the years 1970 to 9999, found {value}"
+            if isinstance(value, int):
+                if name == "ts_usec" and value > LATEST:
+                    divisor = 1000  # nanoseconds
+                micros = value * factor // divisor
+                if 0 <= micros <= LATEST:
+                    return micros
+            sentence = f"{name}: expected a time of the years 1970 to 9999, found {plain(value):.60}"
             self.note(number, Problem.TIME_RANGE, sentence)
         return None
 
