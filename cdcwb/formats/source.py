@@ -280,7 +280,9 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     from pyarrow import fs
 
     if not is_remote(path):
-        return Path(path).is_file()
+        with suppress(OSError):  # a name that is too long, or below a folder that cannot be read
+            return Path(path).is_file()
+        return False
     folder = folders_of(str(path))[0]
     if str(path) not in _infos and folder not in _listings and "/" in _parts(str(path))[2]:
         _listings.add(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.formats.moments import moment
+from cdcwb.formats.source import is_file
 from cdcwb.times import micros
 from cdcwb.words import visible
 from cdcwb.xds.document import TYPES, Verb
@@ -159,7 +159,7 @@ def _class_names(value: Any) -> dict[str, str]:
 
 def _types(value: Any) -> dict[str, str]:
     """``a:octet,b.c:int``, ``a=octet,b.c=int``, a JSON file or a dictionary."""
-    if isinstance(value, str) and not value.lstrip().startswith("{") and not Path(value).is_file():
+    if isinstance(value, str) and not value.lstrip().startswith("{") and not is_file(value):
         value = ",".join(part if "=" in part else "=".join(part.rsplit(":", 1)) for part in value.split(","))
     types: dict[str, str] = {}
     for column, name in opt.as_names("types", value).items():

@@ -104,6 +104,14 @@ def test_what_cannot_be_is_refused_with_a_sentence(given: dict[str, Any], said: 
     assert said in str(refused.value)
 
 
+def test_a_setting_of_many_names_is_no_path() -> None:
+    names = [f"table{number}" for number in range(60)]
+    given = {"types": ",".join(f"{name}:octet" for name in names), "class_names": ",".join(f"{one}=C" for one in names)}
+    found = Settings.parse(given)
+    assert found.types == dict.fromkeys(names, "octet")
+    assert found.class_names == dict.fromkeys(names, "C")
+
+
 def test_types_and_class_names_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "types.json"
     file.write_text(json.dumps({"usr.photo": "octet"}), encoding="utf-8")
