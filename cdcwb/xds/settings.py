@@ -105,20 +105,21 @@ class Settings:
         return Verb.ADD if event_type in (1, 7) else Verb.MODIFY
 
     def class_of(self, table_name: str) -> str:
-        """The class name of a table, set for its name as written or without its schema."""
-        _, table = split_table(table_name)
-        return self.class_names.get(table_name) or self.class_names.get(table) or table
+        """The class name of a table, set for its name as written, with its schema or without."""
+        *_, table = names = self._names(table_name)
+        return next((self.class_names[name] for name in names if name in self.class_names), table)
 
     def type_of(self, table_name: str, column: str) -> str:
         """The type of a column's values: set for ``schema.table.column``, ``table.column`` or ``column``
         (case-insensitive), else octet for bytes, else string."""
-        _, table = split_table(table_name)
-        bare = column.lower()
-        qualified = f"{table}.{column}".lower()
-        for name in (f"{table_name}.{column}".lower(), qualified, bare):
-            if name in self.types:
-                return self.types[name]
-        return "octet" if qualified in self.binary else "string"
+        names = [f"{name}.{column}".lower() for name in self._names(table_name)]
+        default = "octet" if names[-1] in self.binary else "string"
+        return next((self.types[name] for name in (*names, column.lower()) if name in self.types), default)
+
+    def _names(self, table_name: str) -> tuple[str, str, str]:
+        """A table's name as written, with the schema of tables without one, and without its schema."""
+        schema, table = split_table(table_name)
+        return table_name, f"{schema or self.schema}.{table}", table
 
 
 def split_table(table_name: str) -> tuple[str | None, str]:

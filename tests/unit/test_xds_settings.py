@@ -136,3 +136,10 @@ def test_the_most_exact_name_of_a_column_counts(table: str, column: str, kind: s
     types = {"usr.photo": "octet", "hr.usr.age": "int", "usr.age": "counter", "age": "time"}
     found = Settings(types=types).with_binary(frozenset({"dept.scan", "usr.age"}))
     assert found.type_of(table, column) == kind
+
+
+def test_a_table_without_a_schema_is_named_with_that_of_the_settings_too() -> None:
+    given = {"schema": "hr", "types": "hr.usr.photo:octet", "class_names": "hr.usr=User,dept=Department"}
+    found = Settings.parse(given)
+    assert [found.type_of(name, "photo") for name in ("usr", "hr.usr", "fin.usr")] == ["octet", "octet", "string"]
+    assert [found.class_of(name) for name in ("usr", "fin.usr", "hr.dept")] == ["User", "usr", "Department"]
