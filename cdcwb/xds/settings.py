@@ -37,6 +37,7 @@ SETTINGS: Final[dict[str, str]] = {
 """The description of every setting."""
 
 _REFUSED: Final = "structured"
+_NO_LIMIT: Final = (1 << 63) - 1  # rows: more than any log has
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Settings:
             future_events=future,
             as_of=_time(values.get("as_of")) if future else None,
             batch_size=batch_size,
-            query_limit=opt.as_whole("query_limit", values.get("query_limit", 10_000), 1),
+            query_limit=min(opt.as_whole("query_limit", values.get("query_limit", 10_000), 1), _NO_LIMIT),
             precedence=opt.as_choice("precedence", values.get("precedence", CYCLE), (CYCLE, LOG)),
             type5=opt.as_choice("type5", values.get("type5", "add"), ("add", "modify")),
             schema=_fit("schema", str(values["schema"])) if "schema" in values else None,
