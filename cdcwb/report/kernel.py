@@ -65,6 +65,11 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is no process, and nothing that one has prepared."""
+        return self._last is None
+
     def run(self, notebook: Any, **options: Any) -> None:
         """Runs a notebook that papermill manages; ``options`` are those of its client.
 

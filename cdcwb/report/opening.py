@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from cdcwb.analysis.continuity import Continuity
-from cdcwb.analysis.counters import Counters
-from cdcwb.analysis.keys import read_known
-from cdcwb.analysis.positions import Positions, Repeated
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
@@ -22,7 +17,6 @@ from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import as_list, as_object, nearest
 from cdcwb.formats.source import is_remote
-from cdcwb.opening import SAVED
 from cdcwb.report import show
 from cdcwb.times import parse_time
 from cdcwb.words import show_times_in, visible
@@ -34,9 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PREPARED: Final = "prepared.json"
-"""The file of a capture that was saved for reports, in its folder: the original ``path``, the ``summary``, and further
-``answers`` that pages need (:attr:`cdcwb.Capture.answers`)."""
+PREPARED: Final[dict[str, tuple[str, dict[str, Any]]]] = {}
+"""Of each folder in which this process saved a capture for reports: the original path, and the answers that pages share
+(:attr:`cdcwb.Capture.answers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +71,9 @@ def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = F
     snapshot: Any = TableSnapshot(part, asked.folder, images)
     if asked.limits:
         summary = summarize(snapshot, unfiltered=False, whole=capture if asked.tables else None)
-    elif snapshot.stored and (prepared := _prepared(asked.path)):
-        snapshot.answers.update(_answers(prepared["answers"]))
-        summary = dict(prepared["summary"])
     else:
+        if snapshot.stored and asked.path in PREPARED:
+            snapshot.answers.update(PREPARED[asked.path][1])
         summary = answer_of(snapshot, "summary", summarize)  # every page of a capture begins with it
     show.read_by(readers(capture, asked.options))
     times = (summary["first_time"], summary["last_time"])
@@ -138,23 +131,6 @@ def location_of(capture: Capture) -> str:
     if not path and capture.files:
         path = os.path.commonpath([entry["file"] for entry in capture.files])
     return path
-
-
-SHARED: Final[dict[str, Callable[..., Any]]] = {
-    "counters": Counters,
-    "positions": Positions,
-    "repeated": Repeated,
-    "continuity": Continuity,
-    "known": read_known,
-}
-"""The answers that the pages of a report share, and what makes them of their fields."""
-
-
-def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The answers of a file."""
-    for row in given.get("continuity", {}).get("listed", []):
-        row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
-    return {name: read(**given[name]) for name, read in SHARED.items() if name in given}
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -256,7 +232,7 @@ def check_parameters(
         time_to=end,
         folder=target,
         limits=limits,
-        shown=_prepared(found_at).get("path", found_at),
+        shown=PREPARED[found_at][0] if found_at in PREPARED else found_at,
         time_zone=zone,
         theme=theme,
     )
@@ -274,13 +250,6 @@ def _find(path: Any) -> str:
         if candidate.exists():
             return str(candidate)
     raise OptionError(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
-
-
-def _prepared(path: str) -> dict[str, Any]:
-    """What was saved for reports with a capture; empty without it."""
-    file = Path(path) / PREPARED
-    saved = file.is_file() and (Path(path) / SAVED).is_file()
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if saved else {}
 
 
 def _zone(text: Any) -> str:

@@ -15,8 +15,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +29,7 @@ from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.images import IMAGES, maps_of
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
+from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags, labels
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
@@ -238,7 +238,7 @@ def save_captures(
     captures: Sequence[tuple[str, str, Mapping[str, Any]]], hidden: Sequence[str], folder: str, shared: str
 ) -> list[str]:
     """Saves captures into new folders, without the values of the columns ``hidden``, and returns the folders. The
-    original paths, for the text of reports, and the counts of each capture are written into its folder.
+    original path, for the text of reports, and the answers about each capture stay in this process (:data:`PREPARED`).
 
     The new folders are in ``folder`` or, if Spark runs on a cluster, in ``shared``, which all machines have.
     """
@@ -259,8 +259,6 @@ def save_captures(
                 redact(place, targets(capture, names))
     for (path, _, _), place in zip(captures, saved, strict=True):
         capture = load(place)
-        about: dict[str, Any] = {"path": path, "summary": summarize(capture)}
-        kept = {name: one for name, one in capture.answers.items() if is_dataclass(one) and not isinstance(one, type)}
-        about["answers"] = {name: asdict(one) for name, one in kept.items()}
-        (place / PREPARED).write_text(json.dumps(about, default=datetime.isoformat), encoding="utf-8")
+        answer_of(capture, "summary", summarize)
+        PREPARED[str(place)] = path, capture.answers
     return [str(place) for place in saved]

@@ -130,6 +130,8 @@ def run_suite(
             for name in sorted(set(parameters or {}) - set(own)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
+                if running.ended:  # with what was kept for pages
+                    opened = keep(wanted, running, Path(work), folder, say)
                 report = make_report(notebook, wanted, opened, target, own, say, running, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)

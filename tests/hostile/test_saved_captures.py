@@ -16,9 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdcwb
+from cdcwb.analysis.summary import summarize
 from cdcwb.cli.app import main
 from cdcwb.errors import CaptureError
 from cdcwb.explore import explore
+from cdcwb.report import check_parameters, open_page
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES = ("events", "changes", "transactions", "table_versions", "problems", "detected")
@@ -292,6 +294,14 @@ def test_a_setting_names_no_host_that_is_asked(forged: Path, monkeypatch: pytest
     rows[0] |= {"scope": "capture", "setting": "labels", "value": "http://nowhere.invalid/labels", "overridden": True}
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(file)), file)
     assert "labels" not in explore(forged).explorer.source.options
+
+
+def test_a_page_believes_no_file_in_the_folder_about_what_was_counted(forged: Path) -> None:
+    counted = {"path": "/data/shop", "summary": {"healthy": True, "changes": 9}, "answers": {}}
+    (forged / "prepared.json").write_text(json.dumps(counted))
+    asked = check_parameters(str(forged))
+    assert asked.shown == str(forged)
+    assert open_page(asked).summary == summarize(cdcwb.load(forged))
 
 
 # --- mutations --------------------------------------------------------------------------------------------------------
