@@ -144,8 +144,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 def scratch(owner: object, prefix: str) -> Path:
     """A temporary folder that is removed with ``owner``, at the latest at the end of the process."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
-    weakref.finalize(owner, remove, folder)
+    folder, process = Path(tempfile.mkdtemp(prefix=prefix)), os.getpid()
+    weakref.finalize(owner, lambda: remove(folder) if os.getpid() == process else None)  # not by a forked one
     return folder
 
 
