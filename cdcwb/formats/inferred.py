@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from cdcwb import model
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.dissector import TableRequest
 from cdcwb.formats.requests import chosen_columns, no_table, request_schema
 
@@ -80,7 +81,7 @@ def inferred_versions(tables: Tables) -> pa.Table:
 def inferred_schema(tables: Tables, request: TableRequest) -> pa.Schema:
     """The typed columns of a table. Raises CaptureError for an unknown table or column."""
     names = {(schema, name): f"{schema}.{name}" if schema else name for schema, name in tables}
-    columns = [columns for table, columns in tables.items() if request.name in (table[1], names[table])]
+    columns = [columns for table, columns in tables.items() if request.name in table_names(names[table])]
     if not columns:
         raise no_table(request, names.values())
     return request_schema(chosen_columns(dict.fromkeys(columns[0], pa.string()), request), request)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import as_array, maps_of
+from cdcwb.formats.arrays import as_array, maps_of, table_names
 from cdcwb.formats.changes import joined
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
@@ -236,7 +236,7 @@ class TableFile:
     def is_wanted(self, wanted: Wanted) -> bool:
         """Whether it may have rows of the requested tables."""
         tables = wanted.tables
-        return tables is None or self.version is None or not tables.isdisjoint((self.table.table, self.table.label))
+        return tables is None or self.version is None or not tables.isdisjoint(table_names(self.table.label))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -674,7 +674,7 @@ class TableRows(RowFormat):
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`."""
-        found = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
+        found = [one for one in plan.versions if request.name in table_names(one.table.label)]
         if not found:
             raise no_table(request, (one.table.label for one in plan.versions))
         columns = (
@@ -687,7 +687,7 @@ class TableRows(RowFormat):
     def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
         schema, entry = self.table_schema(plan, request), plan.files[file]
-        if request.name not in (entry.table.table, entry.table.label):
+        if request.name not in table_names(entry.table.label):
             return
         images, wanted = images_of(request), Wanted(images=False, columns=frozenset(schema.names))
         types = list(schema.field(images[0]).type)

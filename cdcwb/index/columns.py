@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.filters import compared, labels
+from cdcwb.formats.arrays import NamesOf
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros, time_of
 
@@ -124,12 +125,12 @@ class Texts:
 
 
 class Codes:
-    """Texts with few distinct values: a code for each row, -1 for null. ``short``: a pattern of what ``==`` may leave
-    out (:data:`cdcwb.filters.SHORT`)."""
+    """Texts with few distinct values: a code for each row, -1 for null. ``short``: the names that ``==`` takes for
+    a text (:data:`cdcwb.filters.SHORT`)."""
 
     kind = "text"
 
-    def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: str = "") -> None:
+    def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: NamesOf | None = None) -> None:
         self.codes = codes
         self.texts = texts
         self.short = short

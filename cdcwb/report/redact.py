@@ -32,6 +32,7 @@ from cdcwb.capture import Capture, load
 from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags, labels
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.index.images import Pairs
@@ -110,7 +111,7 @@ def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[
 
 def _spellings(target: RedactedColumn) -> set[str]:
     """The names of a column: with its schema, and without."""
-    return {f"{target.table}.{target.column}".lower(), f"{target.table.rpartition('.')[2]}.{target.column}".lower()}
+    return {f"{name}.{target.column}".lower() for name in table_names(target.table)}
 
 
 def _columns(capture: Capture) -> list[RedactedColumn]:

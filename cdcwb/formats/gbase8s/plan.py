@@ -379,10 +379,6 @@ class StreamContext:
         """``schema.table``, or ``table``."""
         return ".".join(filter(None, self.names(label)))
 
-    def table_names(self, label: int) -> frozenset[str]:
-        """The names of a label's table in filters."""
-        return frozenset([self.names(label)[1], self.full_name(label)])
-
 
 @dataclass(frozen=True, slots=True)
 class StreamState:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import EventBatch, as_array, integers
+from cdcwb.formats.arrays import EventBatch, as_array, integers, table_names
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
@@ -254,8 +254,8 @@ class Assigned:
             named = np.array([*(one.name in wanted.transactions for one in self.named), False])
             keep &= named[self.transaction[rows]]
         if wanted.tables is not None:  # if no name is printed, the table comes from the version
-            names, some = [*map(names_of, self.records.tables), (None, None)], wanted.tables
-            is_one = [one is None or one in some or f"{schema}.{one}" in some for schema, one in names]
+            names = [".".join(filter(None, names_of(text))) for text in (*self.records.tables, None)]
+            is_one = [not name or not table_names(name).isdisjoint(wanted.tables) for name in names]
             keep &= np.array(is_one)[self.records.table[rows]]
         return keep
 
