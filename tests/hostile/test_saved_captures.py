@@ -239,6 +239,7 @@ FORGED_VALUES: dict[str, tuple[str, Values]] = {
     "records at no offset": ("events", with_column("offset", None)),
     "records at a negative offset": ("events", with_column("offset", -(1 << 63))),
     "records far behind the file": ("events", with_column("offset", (1 << 63) - 1)),
+    "records without a file": ("events", with_column("file", None)),
     "records of no length": ("events", with_column("length", None)),
     "records that are huge": ("events", with_column("length", (1 << 63) - 1)),
     "records of no kind": ("events", with_column("kind", None)),
@@ -286,6 +287,7 @@ def test_forged_values_are_shown_or_refused(name: str, forged: Path) -> None:
     (file,) = (forged / table).glob("*.parquet")
     pq.write_table(forge(pq.read_table(file)), file)
     is_opened_or_refused(forged)
+    assert main(["summary", str(forged)]) in (0, 2)
 
 
 def test_a_setting_names_no_host_that_is_asked(forged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
