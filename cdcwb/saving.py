@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.source import is_remote, url_of
+from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
 from cdcwb.tables import Tables
 from cdcwb.writing import exchange, locked, naming, put, remove, try_lock
@@ -35,7 +35,7 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
         about = {"version": VERSION, "format": tables.format.name, "files": tables.files, "facts": tables.facts}
         text = json.dumps({**about, "continue": tables.continuation()}, indent=1)
         (folder / SAVED).write_text(text, encoding="utf-8")
-    return Path(directory).expanduser().absolute()
+    return Path(absolute(directory))
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
     if is_remote(directory):
         advice = "save to a local folder and copy it there, or write tables: capture.changes.write.parquet(URL)"
         raise CaptureError(f"captures are saved to local folders only; {advice}", path=url_of(str(directory)))
-    target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
+    target = Path(os.path.realpath(absolute(directory)))  # the JVM may have another working directory
     with naming(target):
         replaces = overwrite and is_saved(target)
         if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):

@@ -658,7 +658,9 @@ class Source:
 
 def absolute(path: str | os.PathLike[str]) -> str:
     """A local path as an absolute one, a URL as it is."""
-    return str(path) if is_remote(path) else str(Path(path).expanduser().absolute())
+    if is_remote(path):
+        return str(path)
+    return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - no error for the home of an unknown user
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:

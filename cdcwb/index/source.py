@@ -133,7 +133,7 @@ def open_source(
     """
     import cdcwb
 
-    home = None if folder is None else Path(folder).expanduser().absolute()
+    home = None if folder is None else Path(absolute(folder))
     if home is not None:
         with suppress(OSError):  # a note that cannot be written raises the error
             home.mkdir(parents=True, exist_ok=True)

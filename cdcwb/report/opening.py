@@ -16,7 +16,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import as_list, as_object, nearest
-from cdcwb.formats.source import is_remote
+from cdcwb.formats.source import absolute, is_remote
 from cdcwb.report import show
 from cdcwb.times import parse_time
 from cdcwb.words import show_times_in, visible
@@ -205,7 +205,7 @@ def check_parameters(
     if begin is not None and end is not None and begin > end:
         wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
     names: list[str] = checked(partial(_tables, tables), [])
-    target = Path(folder).expanduser().absolute() if folder else None
+    target = Path(absolute(folder)) if folder else None
     if target is not None and target.exists() and not target.is_dir():
         wrong.append(f"folder: '{visible(target, 400)}' is a file")
     understood: dict[str, Any] = checked(partial(as_object, "options", options), {})
@@ -243,13 +243,13 @@ def _find(path: Any) -> str:
         raise OptionError("path: name a file or folder")
     if is_remote(path):
         return path
-    location = Path(path).expanduser()
+    location = Path(absolute(path))
     sources = Path(__file__).parents[2]
     is_inside = Path.cwd().is_relative_to(sources) and (sources / "notebooks").is_dir()
-    for candidate in (location.absolute(), *([sources / location] if is_inside else [])):
+    for candidate in (location, *([sources / path] if is_inside else [])):
         if candidate.exists():
             return str(candidate)
-    raise OptionError(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
+    raise OptionError(f"path: there is no file or folder '{visible(location, 400)}'")
 
 
 def _zone(text: Any) -> str:

@@ -94,7 +94,7 @@ def run_report(
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
     notebook = notebook_path(name)
-    target = Path(to).expanduser().absolute()
+    target = Path(absolute(to))
     wanted = ReportRequest.of(path, format, options, redact, parameters)
     values = dict(parameters or {})
     with Kernel() as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:

@@ -109,7 +109,7 @@ def run_suite(
             raise OptionError(wrong[0])
         with delivered_to(to, "index.html") as local:
             return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
-    folder = Path(to).expanduser().absolute()
+    folder = Path(absolute(to))
     chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     wanted = ReportRequest.of(path, format, options, redact, parameters)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
@@ -189,7 +189,7 @@ def check_wanted(
             wrong.append("no notebooks came with this installation")
     except OptionError as error:
         wrong.append(str(error))
-    target = Path(to).expanduser().absolute()
+    target = Path(absolute(to))
     if not is_page and target.exists() and not target.is_dir():
         wrong.append(f"'{target}' is a file; name a folder")
     else:
