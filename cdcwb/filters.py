@@ -506,7 +506,7 @@ def _is_number(text: str) -> bool:
 def _number(text: str, is_whole: bool) -> Decimal | int | None:
     plain = text.replace("_", "")
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", plain):
-        number = int(plain, 16 if "x" in plain.lower() else 10)
+        number = int(plain, 16) if "x" in plain.lower() else int(Decimal(plain))  # of any length
         return max(min(number, _LARGEST), -_LARGEST) if is_whole else Decimal(number)
     return None if is_whole else Decimal(plain)
 

@@ -141,6 +141,11 @@ def test_sql_and_values_that_do_not_exist_are_answered_with_the_right_spelling(l
     assert said in str(wrong.value)
 
 
+def test_a_number_may_have_any_number_of_digits() -> None:
+    for line in ("offset < " + "9" * 5000, "after.total < 0x" + "f" * 5000):
+        assert parse(line) is not None
+
+
 def test_every_column_of_the_tables_has_a_kind() -> None:
     assert {KINDS[name] for name in ("time", "began_at", "committed_at")} == {"time"}
     assert {KINDS[name] for name in ("offset", "bytes", "event_no")} == {"number"}
