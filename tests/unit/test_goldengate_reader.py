@@ -554,6 +554,26 @@ def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
     assert codes(lost[-1]) == ["gap"]
 
 
+LOB = {"io": 116, "operation": "LargeObject"}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [record(100, 0), record(200, 2, name="Name: SHOP.OTHER", **LOB)],
+        [record(100, 3), record(200, 2, **LOB)],
+        [record(100, 3), record(200, 0, continued=1, count=2, **LOB), record(300, 2, count=2, **LOB)],
+        [record(100, 0), record(200, 2, io=161, operation="RecordFragment", body="0100 0600 0000 0000 0002")],
+    ],
+    ids=["another table", "after its transaction", "the next transaction", "nothing is continued"],
+)
+def test_a_segment_is_not_put_into_a_row_that_it_does_not_belong_to(tmp_path: Path, pieces: list[str]) -> None:
+    rows = [row for row in events(tmp_path, OPEN + "".join(pieces), byte_order="little") if row["kind"] != "filler"]
+    assert kinds(rows) == ["change"] + ["fragment"] * (len(pieces) - 1)
+    assert rows[0]["after"] == {"c0": "1"}
+    assert [codes(row) for row in rows] == [[]] + [["gap"]] * (len(pieces) - 1)
+
+
 def test_without_a_zone_times_are_not_known_and_the_plan_says_why(tmp_path: Path) -> None:
     folder = tmp_path / "capture"
     rows = events(tmp_path, OPEN + record(100, 3))

@@ -20,7 +20,7 @@ from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import OPAQUE, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, SEGMENTS, Coding
 from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.model import Problem
@@ -58,11 +58,11 @@ def heads_of(records: TrailRecords, some: Bools) -> tuple[dict[int, Head], list[
     """The heads among the records ``some``, by number; and the fragments without a head."""
     members = np.flatnonzero(some & records.member)
     cores = np.flatnonzero(~records.fragment[members])
-    ends = np.append(cores, len(members))
-    has_more = (np.diff(ends) > 1) | records.goes_on[members[cores]]
+    ends, is_lost = np.append(cores, len(members)), np.isin(records.io[members[cores]], SEGMENTS)
+    has_more = ((np.diff(ends) > 1) | records.goes_on[members[cores]]) & ~is_lost
     spans = zip(cores[has_more].tolist(), ends[1:][has_more].tolist(), strict=True)
     heads = {int(members[at]): _head(records, members[at:end].tolist()) for at, end in spans}
-    return heads, members[: int(ends[0])].tolist()
+    return heads, members[np.repeat(np.append(True, is_lost), np.diff(np.append(0, ends)))].tolist()
 
 
 def _head(records: TrailRecords, members: list[int]) -> Head:

@@ -106,6 +106,9 @@ TYPE_NAMES: Final = tuple(IO_TYPES[one].name if one in IO_TYPES else None for on
 
 DDL, METADATA, RESTART_OK, RESTART_ABEND, LOB, FRAGMENT = 160, 170, 151, 150, 116, 161
 
+SEGMENTS: Final = (LOB, FRAGMENT)
+"""Record types that are always a segment of another record (§5.6)."""
+
 LISTED: Final = (3, 5, 10, 11, 15, 140)
 """Record types whose body is a list of columns (§4.1)."""
 

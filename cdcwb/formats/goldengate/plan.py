@@ -34,7 +34,7 @@ from cdcwb.formats.goldengate.definitions import (
     Version,
     read_definitions,
 )
-from cdcwb.formats.goldengate.layout import FRAGMENT, KEYED, LISTED, LOB, METADATA, MISSING, UNIFIED, Order
+from cdcwb.formats.goldengate.layout import KEYED, LISTED, METADATA, MISSING, SEGMENTS, UNIFIED, Order
 from cdcwb.formats.goldengate.lines import Role
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, RecordSettings, TrailRecords, text_of
 from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of, windows
@@ -245,7 +245,7 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
         first, last = (records.csn[int(at)].as_py() for at in (there[0], there[-1]))
         found.csn = (first if found.csn is None else found.csn[0], last)
     counted = (
-        records.goes_on | np.isin(records.io, (LOB, FRAGMENT)),
+        records.goes_on | np.isin(records.io, SEGMENTS),
         records.column("UndoFlag") == 1,
         records.half & (records.io != KEYED) & (records.side == MISSING),
         records.nonstop,

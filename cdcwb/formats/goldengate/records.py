@@ -213,15 +213,19 @@ class TrailRecords:
         self.xid = pc.coalesce(self.xid, self.xid.take(pa.array(other)))
 
     def _relate_fragments(self, rows: Ints) -> None:
-        """Members that continue the preceding member. One that begins a transaction, or is of another table, continues
-        none, even if the preceding one is marked as continued."""
-        table, follows = self.table[rows], np.append(False, self.goes_on[rows][:-1])[: len(rows)]
-        same = np.ones(len(rows), np.bool_)
+        """Members that continue the preceding member. One of another table continues none; nor does one that begins a
+        transaction, even if the preceding one is marked as continued, unless its type is that of a segment. The first
+        segment of a large object is in the transaction of its record."""
+        table, io, trans = self.table[rows], self.io[rows], self.trans[rows]
+        follows, unmarked = np.zeros((2, len(rows)), np.bool_)
+        same, inside = np.ones(len(rows), np.bool_), ~np.isin(trans, ALONE)
         same[1:] = (table[1:] == table[:-1]) | (table[1:] < 0) | (table[:-1] < 0)
-        continues = follows & same & ~np.isin(self.trans[rows], ALONE)
-        continues |= np.isin(self.io[rows], (layout.LOB, layout.FRAGMENT))
+        follows[1:] = self.goes_on[rows][:-1]
+        unmarked[1:] = self.column("Continued")[rows][:-1] == MISSING
+        first = inside & ((io == layout.LOB) | ((io == layout.FRAGMENT) & unmarked))
+        first[1:] &= ~np.isin(trans[:-1], CLOSES)
         self.fragment = np.zeros(len(self), np.bool_)
-        self.fragment[rows] = continues
+        self.fragment[rows] = same & ((follows & (inside | np.isin(io, layout.SEGMENTS))) | first)
 
 
 def text_of(printed: bytes) -> str:
