@@ -178,6 +178,9 @@ def test_filters_let_through_what_they_name(made: Made) -> None:
 # --- text by hand -----------------------------------------------------------------------------------------------------
 
 
+LOB: dict[str, Any] = {"io": 116, "operation": "LargeObject"}
+
+
 def record(
     rba: int,
     trans: int,
@@ -545,6 +548,33 @@ def test_a_large_object_is_put_together_over_the_ends_of_files(tmp_path: Path, f
     assert [codes(row) for row in rows] == [[]] * 4
 
 
+def test_data_in_several_records_that_do_not_end_with_a_column_are_not_columns(tmp_path: Path) -> None:
+    first = record(100, 0, continued=1, count=2, body="0000 0600 0000 0000 0001 0100 0a00")
+    cut = first + record(200, 2, io=161, operation="RecordFragment", body="0000 0600 6162")
+    with_lob = record(100, 0, body="0000 0600 0000 0000 0001 ffff") + record(200, 2, **LOB, body="6162")
+    for text, after in ((cut, None), (with_lob, {"lob1": "ab"})):
+        row = next(row for row in events(tmp_path, OPEN + text, byte_order="little") if row["kind"] == "change")
+        assert (row["after"], codes(row)) == (after, ["row_size"])
+
+
+def test_values_of_which_a_part_is_not_there_are_in_no_image(tmp_path: Path) -> None:
+    def shown_in_part(text: str, size: int) -> str:
+        return text.replace(
+            f"RecLength  : {size:5d}  (x{size:04x})", f"RecLength  : {size + 9:5d}  (x{size + 9:04x})"
+        ).replace(f" Len {size:5d} ", f" Len {size + 9:5d} ")
+
+    body, rest = "0000 0600 0000 0000 0001 0100 0a00", "0100 0600 0000 0000 0002"
+    cut = shown_in_part(record(100, 0, continued=1, count=2, body=body), 14)
+    cut += record(200, 2, io=161, operation="RecordFragment", body=rest)
+    large = record(100, 0) + shown_in_part(record(200, 1, continued=1, count=2, body="6162", **LOB), 2)
+    large += record(300, 2, count=2, body="6364", **LOB)
+    lacking = record(100, 0) + record(200, 1, continued=1, count=3, body="6162", **LOB)
+    lacking += record(300, 2, count=3, body="6364", **LOB)
+    for text in (cut, large, lacking):
+        row = next(row for row in events(tmp_path, OPEN + text, byte_order="little") if row["kind"] == "change")
+        assert row["after"] == {"c0": "1"}
+
+
 def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
     lob = {"io": 116, "operation": "LargeObject", "count": 3, "body": "6162 6364"}
     rows = events(tmp_path, OPEN + record(100, 0) + record(200, 1, continued=1, **lob) + record(400, 2, **lob))
@@ -552,9 +582,6 @@ def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
     assert codes(changes[0]) == ["gap"]
     lost = events(tmp_path, OPEN + record(200, 1, continued=1, **lob))
     assert codes(lost[-1]) == ["gap"]
-
-
-LOB = {"io": 116, "operation": "LargeObject"}
 
 
 @pytest.mark.parametrize(

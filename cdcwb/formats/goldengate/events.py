@@ -112,7 +112,7 @@ class Assigned:
         self._halves(some)
         self._gaps(np.flatnonzero(some & (records.shape <= FILE_HEADER)), border)
         for one, head in self.heads.items():
-            for sentence in head.gaps:
+            for sentence in head.gaps.values():
                 self.problem(one, Problem.GAP, sentence)
         self.imaged, self.before = _IMAGED[self.kind], self.kind == _KIND[Kind.BEFORE]
         self.before |= self.operation == _DELETE
