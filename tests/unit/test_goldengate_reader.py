@@ -626,6 +626,15 @@ def test_trail_sequence_numbers_the_files_that_do_not_tell_theirs(tmp_path: Path
     assert {row["transaction_id"] for row in rows if row["kind"] == "change"} == {"~00000000410000000500"}
 
 
+@pytest.mark.parametrize("opened", [("", ""), ("open lt000000001", "open rt000000001")])
+def test_transactions_of_trail_files_with_one_number_are_different_ones(
+    tmp_path: Path, opened: tuple[str, str]
+) -> None:
+    texts = [f"Logdump 1 >{one}\n" + record(200, 0) + record(300, 2) for one in opened]
+    found = [row["transaction_id"] for row in events(tmp_path, *texts) if row["kind"] == "change"]
+    assert found[0] == found[1] != found[2] == found[3]
+
+
 def test_notes_between_records_are_filler(tmp_path: Path) -> None:
     rows = events(tmp_path, "some notes\n\n" + record(100, 3) + "Logdump 4 >n\n" + record(200, 3))
     assert [row["kind"] for row in rows] == ["filler", "change", "filler", "change"]

@@ -145,12 +145,13 @@ class Assigned:
             stated.append(values.take(pa.array(row, mask=row < 0)).to_pylist())
         self.named: list[OpenTransaction] = []
         for first, is_aborted, xid, csn in zip(found.first.tolist(), found.aborted.tolist(), *stated, strict=True):
-            one = OpenTransaction(0, MISSING, xid, csn, is_aborted, self.location(first) if first >= 0 else "")
-            self.named.append(one)
+            at, rba = int(self.place[first]), int(records.rba[first]) if self.placed[first] else MISSING
+            name = self.shared.begin(at, rba) if first >= 0 else ""
+            self.named.append(OpenTransaction(0, MISSING, xid, csn, is_aborted, name))
         is_open = count > 0 and not found.closed[-1]
         for number, is_there, of in ((0, found.leads, border), (-1, is_open, after)):
             if is_there and of is not None:
-                self.named[number] = replace(of.open, first=self.shared.location(of.open.at, of.open.rba))
+                self.named[number] = replace(of.open, first=self.shared.begin(of.open.at, of.open.rba))
         self.kind[records.abort & (found.of >= 0)] = _KIND[Kind.ROLLBACK]
         for values, what in ((records.csn, "LOGCSN"), (records.xid, "TRANID")):
             names = pa.array([one.csn if what == "LOGCSN" else one.xid for one in self.named], pa.string())
