@@ -208,6 +208,12 @@ VALUES: Final[dict[tuple[str, int], str]] = {  # §3.4 for Partition: of a NonSt
     ("Metadata", 3): "reference to an earlier definition of a table",
 }
 
+CLOSED: Final = {
+    field: tuple(value for name, value in VALUES if name == field)
+    for field in ("Hdr-Ind", "UndoFlag", "BeforeAfter", "TransInd", "FormatType", "Continued")
+}
+"""The header fields that have no other values than these (§3.2)."""
+
 HEADER: Final = tuple(name for name in FIELDS if name != "IO Time")
 """The numbers of a record header, in the order of the columns of
 :attr:`~cdcwb.formats.goldengate.records.TrailRecords.values`.

@@ -22,6 +22,7 @@ from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.moments import IS_TIME, iso_times
 from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
+from cdcwb.words import joined
 
 RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
@@ -310,11 +311,12 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     return "big" if is_big[0] else "little", int(time[0]), values
 
 
-def check_indicator(records: TrailRecords, some: Bools) -> None:
-    """Adds the problem of the first byte of headers."""
-    indicator = records.column("Hdr-Ind")
-    wrong = some & (indicator != MISSING) & (indicator != ord("E"))
-    records.fault(wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
+def check_values(records: TrailRecords, some: Bools) -> None:
+    """Adds the problems of header fields that have a value which does not exist."""
+    for name, known in layout.CLOSED.items():
+        value, expected = records.column(name), joined([layout.shown(name, one) for one in known], "or")
+        wrong = some & (value != MISSING) & ~np.isin(value, known)
+        records.fault(wrong, f"{name} is x{{:02x}}, expected {expected}", value, name=name)
 
 
 # --- lines to records -------------------------------------------------------------------------------------------------
@@ -570,7 +572,7 @@ class _Decoder:
         names = np.array([*_BLOCK, "AuditRBA"])
         lacks = {one: ", ".join(names[lacking[one]]) for one in np.flatnonzero(partial)}
         self.fault(partial, "header block lacks {}", lacks, code=Problem.TRUNCATED)
-        check_indicator(out, good)
+        check_values(out, good)
         said = "RecLength is {}, Len of the record line is {}"
         self.differ(out.column("RecLength"), out.length, said, good, "RecLength")
         typed = np.flatnonzero(good & is_named & (out.column("IOType") != MISSING))
