@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field, Wanted
+from cdcwb.formats.goldengate import segments
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import allows, ledger, plan_of, read
@@ -546,6 +547,18 @@ def test_a_large_object_is_put_together_over_the_ends_of_files(tmp_path: Path, f
     assert rows[0]["after"] == {"c0": "1", "lob1": "one two six"}
     assert rows[0]["headers"]["fragments"] == "4"
     assert [codes(row) for row in rows] == [[]] * 4
+
+
+def test_windows_do_not_change_what_belongs_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [record(100 + at, 1, continued=1, count=9, body="6162", **LOB) for at in range(100, 900, 100)]
+    text = record(100, 0) + "".join(pieces) + record(1000, 2, count=9, body="6364", **LOB)
+    text += "Logdump 1 >open lt000000011\n" + record(100, 2)  # of a transaction that begins elsewhere
+    expected = events(tmp_path, OPEN + text)
+    assert expected[1]["after"] == {"c0": "1", "lob1": 8 * "ab" + "cd"}
+    assert all(row["problems"] is None for row in expected)
+    monkeypatch.setattr(segments, "WINDOW", 1000)
+    monkeypatch.setattr(segments, "_BEFORE", 500)
+    assert events(tmp_path, OPEN + text) == expected
 
 
 def test_data_in_several_records_that_do_not_end_with_a_column_are_not_columns(tmp_path: Path) -> None:

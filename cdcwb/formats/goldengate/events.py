@@ -182,10 +182,12 @@ class Assigned:
 
     def _gaps(self, rows: Ints, border: WindowBorder | None) -> None:
         """Reports bytes of the trail that are missing between the records ``rows``, and trail files that are missing,
-        at the first member of a transaction after them if it continues one."""
+        at the first member after them if it continues the transaction of the one before it."""
         records, files, trail = self.records, self.shared.files, self.trail[rows]
         rba, total, members = records.rba[rows], records.total[rows], rows[records.member[rows]]
+        of = self.transaction[members]
         inside = np.append(np.isin(records.trans[members], (1, 2)), False)
+        inside[:-1] &= of == np.append(MISSING if border is None else 0, of)[:-1]
         ends = np.where((total != MISSING) & (rba > 0), rba + total, MISSING)
         ends = np.append(MISSING if border is None else border.end, ends)[:-1]
         is_new = np.append(False, trail[1:] != trail[:-1])[: len(rows)]

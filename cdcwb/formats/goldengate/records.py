@@ -225,6 +225,7 @@ class TrailRecords:
         unmarked[1:] = self.column("Continued")[rows][:-1] == MISSING
         first = inside & ((io == layout.LOB) | ((io == layout.FRAGMENT) & unmarked))
         first[1:] &= ~np.isin(trans[:-1], CLOSES)
+        first[:1] |= np.isin(io[:1], layout.SEGMENTS)  # the record before it is not known
         self.fragment = np.zeros(len(self), np.bool_)
         self.fragment[rows] = same & ((follows & (inside | np.isin(io, layout.SEGMENTS))) | first)
 
