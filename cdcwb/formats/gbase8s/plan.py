@@ -62,7 +62,8 @@ OPTIONS: Final[dict[str, str]] = {
 @dataclass(frozen=True, slots=True)
 class Options:
     """The checked options of a capture. None: to be detected. ``labels_given``: the option ``labels`` as given,
-    ``labels`` its parsed value (None: the files next to the capture name the tables)."""
+    ``labels`` its parsed value (None: the files next to the capture name the tables). ``same``: the first label of a
+    table, for its other labels."""
 
     charset: str = "utf-8"
     byte_order: str | None = None
@@ -76,6 +77,7 @@ class Options:
     split_size: int | None = None
     mode: str = "PERMISSIVE"
     given: frozenset[str] = frozenset()
+    same: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -421,6 +423,8 @@ def scan(found: FirstPass, stream: Stream, segments: Segments, options: Options)
     kinds, sequence = KIND_OF[headers.number], headers.sequence
     times = np.where(headers.timed, headers.seconds * 1_000_000, NO_TIME)
     transactions, tables = headers.transaction[of], headers.label[of]
+    for label, first in options.same.items():
+        tables[tables == label] = first
     found.transactions.then(OpenTransactions.of(kinds[of], transactions, tables, sequence[of], times[of]))
     commits = sequence[kinds == COMMIT]
     if len(commits):
