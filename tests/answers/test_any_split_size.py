@@ -90,3 +90,14 @@ def test_two_labels_of_one_table(tmp_path: Path) -> None:
     expected = ordered(tables(path, *names))
     assert len(expected["changes"]) == 2
     assert ordered(tables(path, *names, "-o", "split_size=64")) == expected
+
+
+def test_a_transaction_that_is_delivered_again(tmp_path: Path) -> None:
+    """The first delivery has no end; a rollback to a savepoint of the second one is not about it."""
+    first = [wire.goods(), wire.begin(5, 0x10), wire.insert(5, 0x20, 1, "elm", number=42)]
+    again = [*first, wire.insert(5, 0x30, 2, "elm", number=43), wire.discard(5, 0x20), wire.commit(5, 0x40)]
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"".join([*first, *again]))
+    whole = tables(path)
+    assert [row["outcome"] for row in whole["changes"]] == ["open", "undone"]
+    assert ordered(tables(path, "-o", "split_size=64")) == ordered(whole)
