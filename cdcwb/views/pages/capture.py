@@ -21,7 +21,7 @@ from cdcwb.index.selection import NO_TABLE
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
 from cdcwb.views.bench import making
-from cdcwb.views.pages.page import Page, add_marks, panel, problems
+from cdcwb.views.pages.page import Page, add_marks, panel, problems, question
 from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, size, tally
 
@@ -72,10 +72,8 @@ class CapturePage(Page):
         """The chart of changes over time."""
         return charts.done_over_time(self.bins.rows, self.bins.width_us, self.bins.axis)
 
-    @cached_property
-    def changed_tables(self) -> list[dict[str, Any]]:
-        """The tables with changes, most changed first."""
-        return ask.tables(self.capture)
+    changed_tables = question(ask.tables)
+    """The tables with changes, most changed first."""
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
@@ -49,6 +49,7 @@ _CODES: Final = 4  # codes of problems in a headline
 _MARKED: Final = headings("note; table; type: record; position; file; offset: at offset; marked_at: bookmarked at")
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T", bound="Page")
 Facts = Mapping[str, Any]
 """The facts of a page, as they are stored."""
@@ -80,6 +81,11 @@ def panel(
         return update_wrapper(ask, fill)
 
     return made
+
+
+def question(ask: Callable[[Any], R]) -> cached_property[R]:
+    """The answer to a question about the capture of a page, asked once."""
+    return cached_property(lambda page: ask(page.capture))
 
 
 class Page:
