@@ -24,7 +24,7 @@ CELLS = (
     'import cdcwb\n\ncapture = cdcwb.load("capture")\ncapture',
     "capture.view.transactions()",
     "capture.view.masks()",
-    """from cdcwb import charts
+    """from cdcwb.charts import reconcile as charts
 from cdcwb.report.answer import Answer
 from cdcwb.views.view import links_of
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cdcwb import charts
+from cdcwb.charts import reconcile as charts
 from cdcwb.charts import theme
 from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.report import show

@@ -10,10 +10,10 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
-from cdcwb import charts
 from cdcwb.analysis import contents as ask
 from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
+from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
 from cdcwb.filters import narrowing
 from cdcwb.formats.options import as_bool

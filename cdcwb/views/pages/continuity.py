@@ -6,7 +6,6 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis.continuity import MOST_BREAKS, continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
@@ -15,6 +14,7 @@ from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import KINDS, ApplyRule, simulated
 from cdcwb.analysis.summary_text import Tone
+from cdcwb.charts import continuity as charts
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
 from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for

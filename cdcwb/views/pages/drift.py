@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, steps_between
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.versions import side_by_side
+from cdcwb.charts import drift as charts
 from cdcwb.model import Severity
 from cdcwb.report.answer import Answer, headings
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for

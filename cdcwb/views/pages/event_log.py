@@ -6,13 +6,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.xds_changes import page_of
+from cdcwb.charts import decisions as charts
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.options import as_bool
 from cdcwb.model import Problem

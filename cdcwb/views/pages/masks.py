@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import plotly.graph_objects as go
 
-from cdcwb import charts
 from cdcwb.analysis import masks as ask
 from cdcwb.analysis.change_counts import first_by_column, first_update
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary_text import Tone
+from cdcwb.charts import masks as charts
 from cdcwb.report.answer import Answer
 from cdcwb.times import TimeAxis
 from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
-from cdcwb import charts
 from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import TableSnapshot
 from cdcwb.analysis.history import (
@@ -29,6 +28,7 @@ from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, di
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
+from cdcwb.charts import reconcile as charts
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import concurrency, integrity
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
@@ -18,6 +17,7 @@ from cdcwb.analysis.lag import HOPS, STAGES, lag
 from cdcwb.analysis.positions import missing_numbers, positions, repeated
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
+from cdcwb.charts import contents, latency, timeline
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
@@ -241,14 +241,14 @@ class Transactions(Page):
         about["last_position"] = self.facts["last_position"]
         if self.facts["transactions"] > len(rows) and self.axis is not None:
             about["density"], about["density_us"] = ask.density(self.capture, self.axis)
-        return rows, charts.timeline(rows, **about, named=self.bench is not None)
+        return rows, timeline.timeline(rows, **about, named=self.bench is not None)
 
     @cached_property
     def begins(self) -> tuple[list[dict[str, Any]], go.Figure]:
         """All transactions by the time of their begin and by duration: the cells, and the figure."""
         assert self.axis is not None, "there are times"
         cells, width = ask.histogram(self.capture, self.axis, least_us=self.tick_us)
-        return cells, charts.begins(cells, ask.BANDS, width, self.axis)
+        return cells, contents.begins(cells, ask.BANDS, width, self.axis)
 
     @panel("Concurrent transactions", live=True, brush=True, hint=_OPEN_HELP)
     def concurrency(self, answer: Answer) -> None:
@@ -259,7 +259,7 @@ class Transactions(Page):
             most = plural(once.most, "transaction")
             answer.headline = f"At most {most} at once, from {to_the_second(once.at)} on"
         if drawn.steps:
-            figure = charts.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
+            figure = timeline.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
             answer.chart(figure, drawn.steps, "at: from; open: open transactions")
         if once.at is not None:
             answer.note(
@@ -309,7 +309,7 @@ class Transactions(Page):
             marks = {"p50": delays.p50_us, "p95": delays.p95_us, "p99": delays.p99_us, "longest": delays.most_us}
             if delays.known:
                 heads_of_bins = f"bin: from; count: {name}s"
-                answer.chart(charts.latency(delays.bins, marks, name, title), delays.bins, heads_of_bins)
+                answer.chart(latency.latency(delays.bins, marks, name, title), delays.bins, heads_of_bins)
             if delays.known < delays.all:
                 answer.note(
                     f"Not known for {plural(delays.all - delays.known, name)}: one of the two times is missing."
@@ -365,7 +365,7 @@ class Transactions(Page):
         if found.over_time:
             heads = "hop; at: from; known: changes; p50_us; p95_us; p99_us"
             rows = [{**row, "hop": names[row["hop"]]} for row in found.over_time]
-            answer.chart(charts.lag_over_time(found.over_time, names, self.axis), rows, heads)
+            answer.chart(latency.lag_over_time(found.over_time, names, self.axis), rows, heads)
         worst = [
             {**row, **{f"{hop}_us": row[hop] for hop in HOPS}, "slowest": names[row["blame"]]} for row in found.worst
         ]
@@ -481,7 +481,7 @@ class Transactions(Page):
         done = ask.changes(self.capture)
         headings = "operation; outcome; changes"
         if done:
-            answer.chart(charts.operations(done), done, headings)
+            answer.chart(contents.operations(done), done, headings)
         else:
             answer.note("There are no changes.")
 
