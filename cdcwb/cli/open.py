@@ -14,7 +14,7 @@ import click
 
 from cdcwb import machine
 from cdcwb.cli.console import FINE, print_lines, safe
-from cdcwb.cli.options import format_and_options, no_stream, to
+from cdcwb.cli.options import CAPTURE, format_and_options, to
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.source import absolute
 
@@ -22,7 +22,7 @@ _LOOPBACK: Final = "--ServerApp.ip=127.0.0.1"
 
 
 @click.command(name="open", context_settings={"ignore_unknown_options": True})
-@click.argument("path", type=click.Path(), callback=no_stream)
+@click.argument("path", **CAPTURE)
 @click.argument("more", metavar="[JUPYTER ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
 @to(
     "FOLDER",
