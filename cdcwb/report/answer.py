@@ -71,21 +71,9 @@ class Document:
     role: str = ""
 
 
-def headline(text: str) -> Document:
-    """The answer of a page in a sentence. A report has it in its head."""
-    return Document(f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>', text, HEADLINE)
-
-
 def note(text: str) -> Document:
     """A sentence."""
     return Document(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
-
-
-def verdict(health: Health) -> Document:
-    """The two sentences about the health of a capture."""
-    what, sentence = (escape(visible(text, 600)) for text in (health.what, health.verdict))
-    html = f'<div class="cdcwb-verdict {health.tone}"><p class="what">{what}</p><p>{sentence}</p></div>'
-    return Document(html, f"{health.what} {health.verdict}")
 
 
 _ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
@@ -221,12 +209,14 @@ class Answer:
     # --- content ------------------------------------------------------------------------------------------------------
 
     def verdict(self, health: Health) -> None:
-        """The health of the capture."""
-        self.blocks.append(verdict(health))
+        """The two sentences about the health of the capture."""
+        what, sentence = (escape(visible(text, 600)) for text in (health.what, health.verdict))
+        html = f'<div class="cdcwb-verdict {health.tone}"><p class="what">{what}</p><p>{sentence}</p></div>'
+        self.document(html, f"{health.what} {health.verdict}")
 
     def page_headline(self, text: str) -> None:
-        """The answer of the page."""
-        self.blocks.append(headline(text))
+        """The answer of the page in a sentence. A report has it in its head."""
+        self.document(f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>', text, HEADLINE)
 
     def note(self, text: str) -> None:
         """A sentence."""
@@ -251,9 +241,9 @@ class Answer:
         """A figure, and rows and headings with the same numbers (:class:`Figure`)."""
         self.blocks.append(Figure(figure, Table(records(rows[:_INSTEAD]), headings(columns)), record))
 
-    def document(self, html: str, text: str) -> None:
-        """Escaped HTML, with the text for a page without HTML."""
-        self.blocks.append(Document(html, text))
+    def document(self, html: str, text: str, role: str = "") -> None:
+        """Escaped HTML, with the text for a page without HTML (:class:`Document`)."""
+        self.blocks.append(Document(html, text, role))
 
     def widget(self, shown: Any) -> None:
         """An ipywidget."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.dataset import answer_of
@@ -135,6 +135,26 @@ def location_of(capture: Capture) -> str:
 
 # --- parameters -------------------------------------------------------------------------------------------------------
 
+
+class Mistakes(list[str]):
+    """Sentences about everything that is wrong: ``with Mistakes() as wrong:`` raises one OptionError at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self:
+            raise OptionError("; ".join(self))
+
+    def tried(self, work: Callable[[], T], otherwise: T) -> T:
+        """The result of ``work``; ``otherwise`` if it raises an error about an option."""
+        try:
+            return work()
+        except (OptionError, ValueError) as error:
+            self.append(str(error))
+            return otherwise
+
+
 THEMES = ("auto", "light", "dark")
 """The themes of a page; auto: that of JupyterLab, or of the reader's system."""
 
@@ -190,36 +210,25 @@ def check_parameters(
     one of :data:`THEMES`. ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError
     with all errors.
     """
-    wrong: list[str] = []
-
-    def checked(parse: Callable[[], T], otherwise: T) -> T:
-        try:
-            return parse()
-        except OptionError as error:
-            wrong.append(str(error))
-            return otherwise
-
-    found_at = checked(partial(_find, path), "")
-    times = {"time_from": time_from, "time_to": time_to}
-    begin, end = (checked(partial(_time, name, text), None) for name, text in times.items())
-    if begin is not None and end is not None and begin > end:
-        wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
-    names: list[str] = checked(partial(_tables, tables), [])
-    target = Path(absolute(folder)) if folder else None
-    if target is not None and target.exists() and not target.is_dir():
-        wrong.append(f"folder: '{visible(target, 400)}' is a file")
-    understood: dict[str, Any] = checked(partial(as_object, "options", options), {})
-    if theme not in THEMES:
-        wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
-    if format not in ("", "auto", *FORMATS):
-        wrong.append(
-            f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
-        )
-    zone = checked(partial(_zone, time_zone), "UTC")
-    for check in also:
-        checked(check, None)
-    if wrong:
-        raise OptionError("; ".join(wrong))
+    with Mistakes() as wrong:
+        found_at = wrong.tried(partial(_find, path), "")
+        times = {"time_from": time_from, "time_to": time_to}
+        begin, end = (wrong.tried(partial(_time, name, text), None) for name, text in times.items())
+        if begin is not None and end is not None and begin > end:
+            wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
+        names: list[str] = wrong.tried(partial(_tables, tables), [])
+        target = Path(absolute(folder)) if folder else None
+        if target is not None and target.exists() and not target.is_dir():
+            wrong.append(f"folder: '{visible(target, 400)}' is a file")
+        understood: dict[str, Any] = wrong.tried(partial(as_object, "options", options), {})
+        if theme not in THEMES:
+            wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
+        if format not in ("", "auto", *FORMATS):
+            hint = f"{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
+            wrong.append(f"format: there is no '{visible(format)}'.{hint}")
+        zone = wrong.tried(partial(_zone, time_zone), "UTC")
+        for check in also:
+            wrong.tried(check, None)
     limits = [f"tables {', '.join(names)}"] if names else []
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []

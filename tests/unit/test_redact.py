@@ -150,7 +150,7 @@ def test_bytes_become_hashes_and_header_fields_are_left_out_but_those_of_kafka(k
 
 def test_an_event_log_is_refused_because_its_header_fields_are_its_rows() -> None:
     with pytest.raises(OptionError, match="an event log has the values of all columns in the same fields"):
-        targets(opened("idm-event-log"), [f"customer.{SECRET}"])
+        targets([opened("idm-event-log")], [f"customer.{SECRET}"])
 
 
 def test_only_the_named_columns_are_replaced() -> None:
@@ -168,12 +168,12 @@ def test_only_the_named_columns_are_replaced() -> None:
 def test_columns_are_found_whatever_their_case_and_with_or_without_schema() -> None:
     live = opened("goldengate")
     wanted = [RedactedColumn("shop.customer", SECRET)]
-    assert targets(live, ["SHOP.Customer.FULL_NAME"]) == targets(live, ["customer.full_name"]) == wanted
+    assert targets([live], ["SHOP.Customer.FULL_NAME"]) == targets([live], ["customer.full_name"]) == [wanted]
 
 
 def test_a_column_that_is_not_there_is_refused_with_the_nearest_and_all_are_named() -> None:
     with pytest.raises(OptionError) as caught:
-        targets(opened("goldengate"), ["shop.customer.ful_name", "customer.city", "nothing.at_all"])
+        targets([opened("goldengate")], ["shop.customer.ful_name", "customer.city", "nothing.at_all"])
     message = str(caught.value)
     assert (
         "there is no column 'shop.customer.ful_name' in the capture. Did you mean 'shop.customer.full_name'?" in message

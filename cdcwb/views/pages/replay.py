@@ -4,10 +4,10 @@ the same tables."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import TableSnapshot
@@ -29,12 +29,11 @@ from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
 from cdcwb.charts import reconcile as charts
-from cdcwb.errors import OptionError
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
-from cdcwb.report.opening import TARGETS, asked_of, check_target, limited, look_at, open_target, options_of
+from cdcwb.report.opening import TARGETS, Mistakes, asked_of, check_target, limited, look_at, open_target, options_of
 from cdcwb.spark_rows import SparkRows
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 
 _COUNTED: Final = ("missing", "extra", "different", "late", "same")
 _SHOWN_CHANGES: Final = 200
-
-T = TypeVar("T")
 
 
 class _TablePage(Page):
@@ -76,54 +73,44 @@ class _TablePage(Page):
         Raises OptionError that names everything that is wrong.
         """
         texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
-        wrong = [
-            f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
-            for name, text in texts.items()
-            if not isinstance(text, str)
-        ]
-        if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
-            raise OptionError("; ".join(wrong))
-
-        def tried(work: Callable[[], T], otherwise: T) -> T:
-            try:
-                return work()
-            except (OptionError, ValueError) as error:
-                wrong.append(str(error))
-                return otherwise
-
-        self.rules = tried(lambda: read_rules(rules), Rules())
+        with Mistakes() as wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
+            for name, text in texts.items():
+                if not isinstance(text, str):
+                    hint = f"papermill's -r {name} gives VALUE as text"
+                    wrong.append(f"{name}: expected a text, found the number {text!r}; {hint}")
         self.position = position or None
-        self.time = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
-        self.key: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
         self.known = known_of(self.capture).tables
-        most = sorted(self.known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
-        chosen = tried(lambda: find_table(self.known, table), None) if table else next(iter(most), None)
         self.notes: list[str] = []
         self.keys: Keyed = {}
-        if chosen is not None:
-            if not chosen.keyed and (inferred := self._inferred(chosen.table)):
-                self.keys = {chosen.table: [inferred]}
-                chosen = known_with(self.capture, self.keys, chosen.table)
-            wrong += check_key(chosen, self.key) if self.key else []
-        self.chosen: KnownTable | None = chosen
-        if compared is not None:
-            self.sides = counted_tables(self.capture), counted_tables(compared)
-            wrong += check_names(self.rules, *self.sides)
-        elif self.rules != Rules():
-            self.notes.append("The rules are for a second capture, and there is none.")
-        if wrong:
-            raise OptionError("; ".join(wrong))
+        with Mistakes() as wrong:
+            self.rules = wrong.tried(lambda: read_rules(rules), Rules())
+            self.time = wrong.tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
+            self.key: dict[str, str | None] = wrong.tried(lambda: parse_key(key), {}) if key else {}
+            most = sorted(self.known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
+            chosen = wrong.tried(lambda: find_table(self.known, table), None) if table else next(iter(most), None)
+            if chosen is not None:
+                if not chosen.keyed:
+                    chosen = self._with_inferred_key(chosen)
+                wrong += check_key(chosen, self.key) if self.key else []
+            self.chosen: KnownTable | None = chosen
+            if compared is not None:
+                self.sides = counted_tables(self.capture), counted_tables(compared)
+                wrong += check_names(self.rules, *self.sides)
+            elif self.rules != Rules():
+                self.notes.append("The rules are for a second capture, and there is none.")
 
-    def _inferred(self, table: str) -> str | None:
-        """The inferred key of a table without a key, and a note about it."""
-        inferred = infer_keys(self.capture, [table]).get(table)
+    def _with_inferred_key(self, table: KnownTable) -> KnownTable:
+        """A table without a key with its inferred one, if there is one, and a note about it."""
+        name = table.table
+        if (inferred := infer_keys(self.capture, [name]).get(name)) is not None:
+            self.notes.append(str(inferred))
+            self.keys = {name: [inferred.column]}
+            return known_with(self.capture, self.keys, name)
         self.notes.append(
-            f"No change of {table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
-            f"or more. To name the key, give the reader option keys={table}:column+column."
-            if inferred is None
-            else str(inferred)
+            f"No change of {name} has a key, and none can be inferred: no column is unique in 20 inserted rows "
+            f"or more. To name the key, give the reader option keys={name}:column+column."
         )
-        return None if inferred is None else inferred.column
+        return table
 
     @cached_property
     def history(self) -> RowHistory | None:
