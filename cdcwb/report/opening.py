@@ -51,19 +51,9 @@ class OpenedCapture:
     bench: Any = None
 
 
-def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
-    """Opens the capture of the parameters. ``images``: the notebook needs values, so changes are kept with images.
-
-    Raises CaptureError (or a child) as :func:`cdcwb.load` does.
-    """
-    import cdcwb
-
-    capture = cdcwb.load(asked.path, asked.format, **asked.options)
-    return look_at(capture, limited(capture, asked), asked, images)
-
-
 def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = False) -> OpenedCapture:
-    """:func:`open_page` for an open capture. ``part`` is what the parameters limit it to."""
+    """The capture of the parameters; ``part`` is what they limit it to. ``images``: the notebook needs values, so
+    changes are kept with images."""
     from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
@@ -110,10 +100,15 @@ def check_target(
 
 def open_target(target: str, **about: Any) -> Capture | None:
     """Opens the second capture of a comparison; None without one."""
+    asked = check_target(target, **about)
+    return None if asked is None else open_capture(asked)
+
+
+def open_capture(asked: Parameters) -> Capture:
+    """Opens the capture of the parameters. Raises CaptureError (or a child) as :func:`cdcwb.load` does."""
     import cdcwb
 
-    asked = check_target(target, **about)
-    return None if asked is None else cdcwb.load(asked.path, asked.format, **asked.options)
+    return cdcwb.load(asked.path, asked.format, **asked.options)
 
 
 def limited(capture: Capture, asked: Parameters) -> Capture:

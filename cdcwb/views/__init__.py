@@ -22,25 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 
+
+def _panels(page: str, names: str) -> tuple[str, ...]:
+    """The keys of some panels: those of the page itself, or ``page.panel`` of another."""
+    return tuple(name if "." in name else f"{page}.{name}" for name in names.split())
+
+
+_TRANSACTIONS: Final = "timeline capture.over_time concurrency longest unfinished problems"
+_MASKS: Final = "over_time capture.over_time changed_columns together values idle keys bit_by_bit"
+
 PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "capture": ("Capture", "CapturePage", ("capture.over_time", "capture.tables", "capture.problems")),
-    "transactions": (
-        "Transactions",
-        "Transactions",
-        (
-            *("transactions.timeline", "capture.over_time", "transactions.concurrency", "transactions.longest"),
-            *("transactions.unfinished", "transactions.problems"),
-        ),
-    ),
-    "masks": (
-        "Change masks",
-        "Masks",
-        (
-            *("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together", "masks.values"),
-            *("masks.idle", "masks.keys", "masks.bit_by_bit"),
-        ),
-    ),
-    "problems": ("Problems", "CapturePage", ("capture.problems",)),
+    "capture": ("Capture", "CapturePage", _panels("capture", "over_time tables problems")),
+    "transactions": ("Transactions", "Transactions", _panels("transactions", _TRANSACTIONS)),
+    "masks": ("Change masks", "Masks", _panels("masks", _MASKS)),
+    "problems": ("Problems", "CapturePage", _panels("capture", "problems")),
     "continuity": ("Continuity of rows", "ContinuityPage", ()),
     "drift": ("Schema drift", "Drift", ()),
     "event_log": ("Event log and XDS", "EventLog", ()),

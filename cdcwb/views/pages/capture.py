@@ -174,8 +174,7 @@ class CapturePage(Page):
         kinds = [{"kind": kind, "records": number} for kind, number in by_kind.items()]
         answer.table(kinds, "kind; records", none="There are no records.")
         types = [{"record_type": name, "records": number} for name, number in by_type.items()]
-        heads = "record_type: record type; records"
-        answer.table(types[:60], heads, total=len(types), none="No record has a type.")
+        answer.table(types[:60], "record_type: record type; records", total=len(types), none="No record has a type.")
 
     problems = panel("Problems", live=True)(problems)
 
@@ -205,8 +204,7 @@ class CapturePage(Page):
             {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
             for key in sorted({*here, *there})
         ]
-        heads = "table; operation; changes; on_spark: on Spark"
-        answer.table(rows, heads, none="There are no changes.")
+        answer.table(rows, "table; operation; changes; on_spark: on Spark", none="There are no changes.")
         is_same = here == there
         answer.note("Both numbers are the same." if is_same else "The numbers differ: please report this as an error.")
         by_operation: Counter[str] = Counter()

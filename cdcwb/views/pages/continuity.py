@@ -124,8 +124,7 @@ class ContinuityPage(Page):
                 self.problems_card(),
             ]
         )
-        for kind in result.kinds:
-            answer.note(f"{kind}: {Break(kind).meaning}.")
+        answer.note(*(f"{kind}: {Break(kind).meaning}." for kind in result.kinds))
 
     @panel("Breaks over time")
     def over_time(self, answer: Answer) -> None:
@@ -234,7 +233,6 @@ class ContinuityPage(Page):
             none += f" None of {plural(numbers.numbers, 'number')} of records came again with another record."
         if records := order.total("ordered"):
             none += f" No position is out of order in {plural(records, 'record')}."
-        headings = "transaction_id; sentence; file; offset"
         rows = [*numbers.listed, *({**row, "transaction_id": None} for row in order.listed)][:_ROWS]
         number = numbers.contradictions + order.contradictions
-        answer.table(rows, headings, total=number, none=none)
+        answer.table(rows, "transaction_id; sentence; file; offset", total=number, none=none)

@@ -279,10 +279,9 @@ class Masks(Page):
     @panel("Masks against images")
     def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
-        heads = "severity; code; sentence; table; file; offset; length"
         none = "No mask disagrees with the images of its change."
         none = none if self.bits else "There are no masks that could disagree."
-        answer.table(self.wrong, heads, none=none)
+        answer.table(self.wrong, "severity; code; sentence; table; file; offset; length", none=none)
         answer.record(self.answered_by())
 
 
