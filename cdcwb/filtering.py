@@ -31,6 +31,7 @@ from cdcwb.filters import (
     parse,
     value_kinds,
 )
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.options import nearest
 from cdcwb.spark_rows import SparkRows
 from cdcwb.tables import Part, Tables, only, rows_of
@@ -223,7 +224,7 @@ def check_names(capture: Any, tables: Collection[str], transactions: Collection[
         if unknown:
             rows = capture.rows(source, ["schema_name", "table_name"])
             known |= rows.fold(lambda batch: {*labels(batch).unique().to_pylist()}, _union) - {None}
-            unknown = unknown - known - {name.rpartition(".")[2] for name in known}
+            unknown -= set().union(*map(table_names, known))
     for name in sorted(unknown):
         raise OptionError(f"there is no table '{name}'.{nearest(name, known)} There are: {_some(known)}.")
     if transactions:

@@ -39,6 +39,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import OptionError
+from cdcwb.formats.arrays import NamesOf, are_named, table_names
 from cdcwb.formats.arrays import labels as labels_of
 from cdcwb.formats.columns import cast_each
 from cdcwb.formats.options import check_value, nearest
@@ -505,15 +506,18 @@ def _is_number(text: str) -> bool:
 def _number(text: str, is_whole: bool) -> Decimal | int | None:
     plain = text.replace("_", "")
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", plain):
-        number = int(plain, 16 if "x" in plain.lower() else 10)
+        number = int(plain, 16) if "x" in plain.lower() else int(Decimal(plain))  # of any length
         return max(min(number, _LARGEST), -_LARGEST) if is_whole else Decimal(number)
     return None if is_whole else Decimal(plain)
 
 
 # --- comparisons ------------------------------------------------------------------------------------------------------
 
-SHORT: Final = {"table": r"^[^.]*\.", "file": r"^.*[/\\]"}
-"""The part of a text that ``==`` may leave out, by column: the schema, the folder."""
+SHORT: Final[dict[str, NamesOf]] = {
+    "table": table_names,
+    "file": lambda path: {path, re.split(r"[/\\]", path)[-1]},
+}
+"""The names that ``==`` takes for a text, by column: without the schema, without the folder."""
 
 _OF_VALUES: Final = frozenset({model.Problem.VALUE, model.Problem.CHARSET, model.Problem.TIME_RANGE})
 _OF_TEXTS: Final = ("contains", "matches")
@@ -551,7 +555,7 @@ def holds(comparison: Comparison, batch: pa.RecordBatch) -> Bools:
     if comparison.is_value:
         return _value_holds(comparison, batch)
     column = _column(batch, comparison.column)
-    return compared(column, comparison.sign, comparison.value, SHORT.get(comparison.column, ""))
+    return compared(column, comparison.sign, comparison.value, SHORT.get(comparison.column))
 
 
 def labels(batch: pa.RecordBatch | pa.Table) -> pa.Array:
@@ -612,10 +616,10 @@ def _with_problem(problems: pa.Array, name: str, rows: Iterable[int]) -> list[in
     ]
 
 
-def compared(values: pa.Array, sign: str, value: Any, short: str = "") -> Bools:
+def compared(values: pa.Array, sign: str, value: Any, short: NamesOf | None = None) -> Bools:
     """Whether a comparison with a value holds, for each of some values; null equals only null, a list is compared by
-    its elements. Texts are compared as the operand is: as text, numbers or times. ``short``: a pattern of what ``==``
-    may leave out of texts (:data:`SHORT`)."""
+    its elements. Texts are compared as the operand is: as text, numbers or times. ``short``: the names that
+    ``==`` takes for a text (:data:`SHORT`)."""
     if value is None:
         return as_flags(values.is_null())
     if pa.types.is_dictionary(values.type):
@@ -639,9 +643,8 @@ def compared(values: pa.Array, sign: str, value: Any, short: str = "") -> Bools:
     texts = values if pa.types.is_large_string(values.type) else values.cast(pa.string())
     if sign not in ("in", "=="):
         return as_flags(_FUNCTIONS[sign](texts, value if sign in _OF_TEXTS else pa.scalar(value, texts.type)))
-    known = pa.array([value] if isinstance(value, str) else list(value), texts.type)
-    mask = pc.is_in(texts, known)
-    return as_flags(pc.or_(mask, pc.is_in(pc.replace_substring_regex(texts, short, ""), known)) if short else mask)
+    known = {value} if isinstance(value, str) else {*value}
+    return as_flags(pc.is_in(texts, pa.array(known, texts.type)) if short is None else are_named(texts, known, short))
 
 
 def _with_number(texts: pa.Array, sign: str, value: Decimal) -> pa.Array:

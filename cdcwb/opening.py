@@ -22,7 +22,7 @@ from cdcwb.formats.containers.registry import without_login
 from cdcwb.formats.dissector import Format, Plan, Recognition, RowFormat, Run, detected_row
 from cdcwb.formats.files import list_files
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import fetched, folders_of, forget, is_file, is_remote, url_of
+from cdcwb.formats.source import absolute, fetched, folders_of, forget, is_file, is_remote, url_of
 from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, run_for, tables_of
 from cdcwb.stored import check_tables
 from cdcwb.tables import Live, LiveRows, Saved
@@ -352,7 +352,8 @@ def saved_at(path: Paths) -> Path | None:
         forget()
         url = url_of(str(path))
         return fetched(url) if is_file(f"{url}/{SAVED}") else None
-    return Path(path).absolute() if (Path(path) / SAVED).is_file() else None
+    folder = Path(absolute(path))
+    return folder if (folder / SAVED).is_file() else None
 
 
 def saved_format(path: Paths) -> str | None:

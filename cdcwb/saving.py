@@ -6,15 +6,16 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.source import is_remote, url_of
+from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
 from cdcwb.tables import Tables
-from cdcwb.writing import exchange, naming, put, remove
+from cdcwb.writing import exchange, locked, naming, put, remove, try_lock
 
 
 def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -34,13 +35,13 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
         about = {"version": VERSION, "format": tables.format.name, "files": tables.files, "facts": tables.facts}
         text = json.dumps({**about, "continue": tables.continuation()}, indent=1)
         (folder / SAVED).write_text(text, encoding="utf-8")
-    return Path(directory).expanduser().absolute()
+    return Path(absolute(directory))
 
 
 @contextmanager
 def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
-    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails. Its
-    permissions, and those of all files in it, are those of the umask.
+    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails; those
+    that killed processes left are removed first. Its permissions, and those of all files in it, are those of the umask.
 
     Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
     saved capture is replaced at once, on file systems that can exchange two folders.
@@ -48,7 +49,7 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
     if is_remote(directory):
         advice = "save to a local folder and copy it there, or write tables: capture.changes.write.parquet(URL)"
         raise CaptureError(f"captures are saved to local folders only; {advice}", path=url_of(str(directory)))
-    target = Path(os.path.realpath(Path(directory).expanduser()))  # the JVM may have another working directory
+    target = Path(os.path.realpath(absolute(directory)))  # the JVM may have another working directory
     with naming(target):
         replaces = overwrite and is_saved(target)
         if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
@@ -56,15 +57,22 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
             raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.saving")
-        new.mkdir()
-        try:
+        with ExitStack() as until_saved:
+            with locked(target.parent):
+                new.mkdir()
+                until_saved.callback(remove, new)
+                with suppress(OSError):  # where there are no locks, nothing else is removed
+                    until_saved.enter_context(try_lock(new))
+                    for left in target.parent.glob(f".{escape(target.name)}.{'[0-9a-f]' * 8}.saving"):
+                        with try_lock(left) as is_left:  # by a process that was killed
+                            if is_left:
+                                remove(left)
             yield new
             mode = new.stat().st_mode & 0o777
             for path in new.rglob("*"):  # Spark's files have a mode of their own
                 path.chmod(mode if path.is_dir() else mode & 0o666)
-            _put(new, target, replaces)
-        finally:
-            remove(new)
+            with locked(target.parent):  # another save must not remove what is exchanged
+                _put(new, target, replaces)
 
 
 def _put(new: Path, target: Path, replaces: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cdcwb.dataset import Batches, Rows, schema_of
 from cdcwb.errors import CaptureError
-from cdcwb.model import TABLES, WHOLE, Completeness
+from cdcwb.model import TABLES, WHOLE, Completeness, Severity
 from cdcwb.times import micros
 
 _BATCH: Final = 1 << 17
@@ -41,18 +42,27 @@ def batches_of(
         yield from file.iter_batches(size, row_groups=None if groups is None else list(groups), columns=names)
 
 
-def read_rows(path: Path, schema: pa.Schema, size: int = _BATCH, groups: Sequence[int] | None = None) -> Batches:
+def read_rows(
+    path: Path,
+    schema: pa.Schema,
+    size: int = _BATCH,
+    groups: Sequence[int] | None = None,
+    required: Sequence[str] = (),
+) -> Batches:
     """The rows of a Parquet file of a saved capture, or of some of its row groups, in batches of ``schema`` (fields of
     the model). A column that the file lacks is null.
 
     The file may come from anyone: types, texts and times are checked. Raises CaptureError if it cannot be read, has
-    columns of other types, or times outside the years 1 to 9999.
+    columns of other types, nulls in columns that are ``required``, or times outside the years 1 to 9999.
     """
     # Spark's type of times is INT96
     with _readable(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
         names = [name for name in schema.names if name in file.schema_arrow.names]
         for batch in batches_of(file, names, size, groups):
             columns = [_column(batch, field) for field in schema]
+            for field, column in zip(schema, columns, strict=True):
+                if field.name in required and column.null_count:
+                    raise ValueError(f"{field.name} is null")
             rows = pa.RecordBatch.from_arrays(columns, names=schema.names)
             rows.validate(full=True)
             yield rows
@@ -78,6 +88,8 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if field.name not in batch.schema.names:
         return pa.nulls(len(batch), field.type)
     column = batch[field.name].cast(field.type)
+    if field.name == "severity" and not pc.all(pc.is_in(column, pa.array(list(map(str, Severity))))).as_py():
+        raise ValueError(f"expected a severity of {', '.join(Severity)}")
     if field.name == "completeness":  # captures of earlier versions have another name for complete
         return pc.replace_substring_regex(column, f"^{WHOLE}$", str(Completeness.COMPLETE))
     if pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type):
@@ -128,8 +140,9 @@ class Stored(Rows):
 
     def __init__(self, folder: Path, table: str, columns: Sequence[str]) -> None:
         self._files = sorted(folder.glob("*.parquet"))
-        schema = schema_of(table, columns)
-        super().__init__(lambda: chain.from_iterable(read_rows(path, schema) for path in self._files), schema)
+        schema, required = schema_of(table, columns), _REQUIRED[table] if table == "events" else ()
+        read = partial(read_rows, schema=schema, required=required)
+        super().__init__(lambda: chain.from_iterable(map(read, self._files)), schema)
 
     def count(self) -> int:
         """The number of rows."""

@@ -113,20 +113,18 @@ def exchange(one: Path, other: Path) -> None:
 # --- locks ------------------------------------------------------------------------------------------------------------
 
 
-def try_lock(folder: Path) -> int | None:
-    """The handle of a folder that this process has locked until the handle is closed or the process ends; None if
-    another one has, or the folder is gone. Raises OSError where there are no locks."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return None
-    with ExitStack() as unless_locked, suppress(BlockingIOError, FileNotFoundError):
-        unless_locked.callback(os.close, handle)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(handle), folder.lstat()):
-            unless_locked.pop_all()
-            return handle
-    return None
+@contextmanager
+def try_lock(folder: Path) -> Iterator[bool]:
+    """Whether this process has the lock of a folder, which it holds during the block; False if another process has it,
+    or the folder is gone. Raises OSError where there are no locks."""
+    has_lock = False
+    with ExitStack() as held:
+        with suppress(BlockingIOError, FileNotFoundError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            held.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            has_lock = os.path.samestat(os.fstat(handle), folder.lstat())
+        yield has_lock
 
 
 @contextmanager
@@ -146,8 +144,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 def scratch(owner: object, prefix: str) -> Path:
     """A temporary folder that is removed with ``owner``, at the latest at the end of the process."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
-    weakref.finalize(owner, remove, folder)
+    folder, process = Path(tempfile.mkdtemp(prefix=prefix)), os.getpid()
+    weakref.finalize(owner, lambda: remove(folder) if os.getpid() == process else None)  # not by a forked one
     return folder
 
 

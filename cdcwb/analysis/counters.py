@@ -1,10 +1,10 @@
 """Counters of transactions: do the numbers that the source gave to events agree with the events that came?
 
 Missing numbers are problems of the capture (:data:`cdcwb.model.Problem.GAP`), and of :func:`~cdcwb.analysis.integrity`;
-here is what came too much: transactions that begin twice, numbers that come again with other records, and more events
-than the end of the transaction counts. Debezium numbers and counts the events of each table, too. Offsets of messages
-and numbers of changes come again with other records outside of transactions, too
-(:func:`~cdcwb.analysis.positions.repeated`).
+here is what came too much: transactions that begin twice, numbers that come again with other records, more events than
+the end of the transaction counts, and events that follow the one marked as the last. Debezium numbers and counts the
+events of each table, too. Offsets of messages and numbers of changes come again with other records outside of
+transactions, too (:func:`~cdcwb.analysis.positions.repeated`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cdcwb.words import plural
 MOST_CONTRADICTIONS: Final = 100
 """The most contradictions that are listed; all are counted."""
 
-_READ: Final = ("transaction_id", "event_no", "kind", "position", "file_index", "offset")
+_READ: Final = ("transaction_id", "event_no", "last_in_transaction", "kind", "position", "file_index", "offset")
 _OF_TABLES: Final = ("schema_name", "table_name", "headers")
 _COLUMNS: Final = pa.schema(
     [
@@ -120,6 +120,8 @@ def _of_transactions(rows: pa.RecordBatch) -> pa.RecordBatch:
     parts = {
         "records": _count(records),
         "lowest": _by_transaction(events, [("event_no", "min")]),
+        "highest": _by_transaction(events, [("event_no", "max")]),
+        "last": _by_transaction(events.filter(events["last_in_transaction"]), [("event_no", "min")]),
         "again": _count(again),
         "begins": _count(pa.table(rows).filter(pc.equal(rows["kind"], str(Kind.BEGIN)))),
         "end": _by_transaction(pa.table(rows).filter(pc.equal(rows["kind"], str(Kind.COMMIT))), [("event_no", "max")]),
@@ -145,7 +147,14 @@ def _by_transaction(rows: pa.Table, aggregation: list[Any]) -> dict[str, int]:
 
 
 def _sentences(
-    records: int | None, lowest: int | None, again: int | None, begins: int | None, end: int | None
+    *,
+    records: int | None,
+    lowest: int | None,
+    highest: int | None,
+    last: int | None,
+    again: int | None,
+    begins: int | None,
+    end: int | None,
 ) -> list[str]:
     """The contradictions of a transaction."""
     found = []
@@ -155,6 +164,8 @@ def _sentences(
         found.append("; ".join(filter(None, texts)))
     if end is not None and records is not None and records > end - 1:
         found.append(f"its end counts {plural(end - 1, 'event')}, {records} came")
+    if last is not None and highest is not None and highest > last:
+        found.append(f"event {last} is marked as its last, event {highest} came")
     if end is not None and not begins and lowest == 1:
         found.append("its first event and its end are in the capture, its begin is not")
     return found

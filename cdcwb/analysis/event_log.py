@@ -13,15 +13,16 @@ from cdcwb.dataset import Batches, Rows, numbered
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.options import as_object
+from cdcwb.formats.requests import having
 from cdcwb.formats.source import fetched, is_folder
 from cdcwb.index.images import Pairs
-from cdcwb.model import Kind
+from cdcwb.model import Kind, Problem
 from cdcwb.words import visible
 from cdcwb.xds import ROWS, Settings
 
 LOCATION: Final = ("file_index", "offset")
 
-_EVENTS: Final = ("kind", "position", "changed_at", "headers", *LOCATION)
+_EVENTS: Final = ("kind", "position", "changed_at", "headers", "problems", *LOCATION)
 
 
 def log_events(capture: Any) -> Rows:
@@ -58,9 +59,20 @@ def _row_of_log(batch: pa.RecordBatch) -> pa.RecordBatch:
             columns[name] = pc.if_else(pa.array(has_column), columns[name], filled[name])
     columns |= {name: batch[name] for name in LOCATION}
     columns["event_us"] = batch["changed_at"].cast(pa.int64())
+    columns["undecoded"] = _undecoded(batch["problems"])
     columns["repeated"] = pa.repeat(False, len(batch))
     columns["same"] = pc.coalesce(batch["position"], location_texts(batch))
     return pa.RecordBatch.from_pydict(columns, _SAME_ID)
+
+
+def _undecoded(problems: pa.Array) -> pa.Array:
+    """Which bytes of each row are not in the character set."""
+    rows = pa.array(having(problems, Problem.CHARSET))
+    texts = [
+        "; ".join(one["detail"] for one in some if one["code"] == Problem.CHARSET)
+        for some in problems.filter(rows).to_pylist()
+    ]
+    return pc.replace_with_mask(pa.nulls(len(rows), pa.string()), rows, pa.array(texts, pa.string()))
 
 
 def location_texts(batch: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -40,7 +40,7 @@ from cdcwb.analysis.order import ordered
 from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
-from cdcwb.formats.source import delivered_to, is_remote, url_of
+from cdcwb.formats.source import absolute, delivered_to, is_remote, url_of
 from cdcwb.opening import SAVED
 from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import batches_of
@@ -149,7 +149,7 @@ def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[
 
     Raises OptionError before any work is done.
     """
-    target = Path(to).absolute()
+    target = Path(absolute(to))
     _check_kind(target.name, kinds)
     if target.is_dir():
         raise OptionError(f"'{target}' is a folder, not a file")
@@ -188,7 +188,7 @@ def check_folder(to: str | os.PathLike[str], why: str, overwrite: bool = False) 
 
     Raises OptionError before any work is done.
     """
-    target = Path(to).expanduser().absolute()
+    target = Path(absolute(to))
     wrong = check_ending(target, why)
     if wrong:
         raise OptionError(wrong[0])
@@ -210,7 +210,7 @@ def check_replaced(target: Path, is_ours: bool, what: str, overwrite: bool) -> N
 
 def check_above(target: Path) -> list[str]:
     """Reasons why a file or folder cannot be created at an absolute path; empty if it can."""
-    above = next(folder for folder in target.parents if folder.exists())
+    above = next(folder for folder in (*target.parents, target) if folder.exists())
     if not above.is_dir():
         return [f"'{above}' is a file; nothing can be written below it"]
     return [] if os.access(above, os.W_OK) else [f"the folder '{above}' cannot be written"]

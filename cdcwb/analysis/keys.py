@@ -11,7 +11,6 @@ from itertools import pairwise, takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -174,11 +173,6 @@ def known_with(capture: Any, keys: Keyed, table: str) -> KnownTable:
     """What is known of a table of a capture with ``keys`` (:func:`with_keys`). One with ``answers`` is asked once."""
     name = f"known {table!r} with {named(keys)}"
     return answer_of(capture, name, lambda asked: known_tables(changes_of(asked, FACTS, keys, table))[table])
-
-
-def read_known(tables: Mapping[str, Mapping[str, Any]], counts: list[dict[str, Any]]) -> Known:
-    """The fields of :class:`Known` as JSON has them."""
-    return msgspec.convert({"tables": tables, "counts": counts}, Known)
 
 
 def named(keys: Keyed | None) -> str:

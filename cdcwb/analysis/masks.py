@@ -381,14 +381,17 @@ def draw(
 
     Texts that are not masks are left out.
     """
-    columns = {row["table_version"]: [column["name"] for column in row["columns"] or ()] for row in versions}
-    orders, offsets = _settings(detected, "mask_order"), _settings(detected, "mask_offset")
+    columns: dict[str, list[str | None]] = {}
+    for row in versions:
+        by_ordinal = {column["ordinal"]: column["name"] for column in row["columns"] or ()}
+        columns[row["table_version"]] = [by_ordinal.get(at) for at in range(1, max(by_ordinal, default=0) + 1)]
+    orders, offsets, forms = (_settings(detected, f"mask_{name}") for name in ("order", "offset", "text"))
     drawn = []
     for row in masks:
         names = columns.get(row["table_version"], [])
         order = orders.get(row["table"], orders.get("capture", "big"))
         offset = int(offsets.get(row["table"], offsets.get("capture", "0")))
-        parsed, wrong = bitmask.parse(pa.array([row["change_mask"]], pa.string()))
+        parsed, wrong = bitmask.parse(pa.array([row["change_mask"]], pa.string()), forms.get(row["table"]))
         if wrong[0]:
             continue
         width = offset + len(names) + _ROOM
@@ -402,7 +405,7 @@ def draw(
     return drawn
 
 
-def _bit(at: int, is_set: bool, offset: int, names: Sequence[str]) -> Bit:
+def _bit(at: int, is_set: bool, offset: int, names: Sequence[str | None]) -> Bit:
     if at < offset:
         return Bit(at, None, "header", is_set)
     if at < offset + len(names):

@@ -37,6 +37,7 @@ from cdcwb.analysis.export import (
 from cdcwb.analysis.frames import TableStore
 from cdcwb.dataset import PART, Batches, Rows, complete_keys, counted_by
 from cdcwb.errors import OptionError
+from cdcwb.formats.source import absolute
 from cdcwb.writing import exchange, naming, put, remove, written
 from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN, Bools, Ints, flags, numbers
@@ -252,7 +253,7 @@ def check_documents_target(to: str | os.PathLike[str], inputs: Sequence[str], ov
 
     Raises OptionError before any work is done.
     """
-    target = Path(to).absolute()
+    target = Path(absolute(to))
     if target.suffix.lower()[1:] in STREAMS:
         return check_target(target, list(inputs), STREAMS)
     wrong = check_ending(target, f"one file of all documents ends in .{' or .'.join(STREAMS)}")

@@ -45,11 +45,9 @@ def done_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis | No
         look = theme.look(theme.OPERATIONS, operation)
         hover = f"{look.title}: %{{customdata[0]}}<br>from %{{customdata[1]}} for {duration(width_us)}"
         add_bins(figure, look, f"{look.title} ({count(sum(bins.values()))})", bins.items(), width_us, hover)
-    figure.update_layout(
-        showlegend=True,
-        xaxis={"type": "date", "title": {"text": f"time ({zone_name()}), {duration(width_us)} a bar"}},
-        yaxis=theme.counts(max(totals.values(), default=0), "changes"),
-    )
+    title = {"text": f"time ({zone_name()}), {duration(width_us)} a bar"}
+    yaxis = theme.counts(max(totals.values(), default=0), "changes")
+    figure.update_layout(showlegend=True, xaxis={"type": "date", "title": title}, yaxis=yaxis)
     theme.limit_time(figure, axis, "change")
     return figure
 
@@ -69,17 +67,10 @@ def ledger(files: Iterable[Record], names: Iterable[str], unit: str = OffsetUnit
         totals = [total + number for total, number in zip(totals, numbers, strict=True)]
         if any(numbers) or part == "understood":
             texts = [[theme.label(name), in_unit(number)] for (_, name), number in zip(drawn, numbers, strict=True)]
-            title, hover = (
-                f"{look.title} ({in_unit(sum(numbers))})",
-                f"%{{customdata[0]}}<br>{look.title}: %{{customdata[1]}}",
-            )
-            add_bars(figure, look, title, range(len(drawn)), numbers, texts, hover)
-    figure.update_layout(
-        showlegend=True,
-        xaxis=theme.counts(max(totals, default=0), f"{unit}s"),
-        yaxis=line_axis([theme.label(name, 40) for _, name in drawn], autorange="reversed"),
-    )
-    return figure
+            title, hover = f"{look.title} ({in_unit(sum(numbers))})", "%{customdata[0]}<br>WORD: %{customdata[1]}"
+            add_bars(figure, look, title, range(len(drawn)), numbers, texts, hover.replace("WORD", look.title))
+    yaxis = line_axis([theme.label(name, 40) for _, name in drawn], autorange="reversed")
+    return figure.update_layout(showlegend=True, xaxis=theme.counts(max(totals, default=0), f"{unit}s"), yaxis=yaxis)
 
 
 def begins(records: Iterable[Record], rows: Sequence[str], width_us: int, axis: TimeAxis | None = None) -> go.Figure:

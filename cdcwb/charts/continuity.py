@@ -25,6 +25,7 @@ _KINDS: Final = {
 """The colour and the symbol of each kind of break."""
 
 _LANE: Final = 34
+_OF_CAPTURE: Final = "change of the row, in the order of the capture"
 
 
 def breaks_over_time(breaks: Sequence[Record]) -> go.Figure:
@@ -61,7 +62,8 @@ def version_chain(changes: Sequence[Record]) -> go.Figure:
 
     Records: ``operation``, ``at``, ``told`` (the change in words), ``broken`` (the kind of break, or None).
     """
-    figure = theme.figure(height=240, showlegend=True)
+    xaxis = {"title": {"text": _OF_CAPTURE}, "dtick": max(1, len(changes) // 20)}
+    figure = theme.figure(height=240, showlegend=True, xaxis=xaxis, yaxis={"visible": False, "range": [-1, 1]})
     for number, change in enumerate(changes[1:], 1):
         broken = change["broken"] is not None
         link = {"color": theme.SAFE[9] if broken else theme.FAINT, "width": 3, "dash": "dot" if broken else "solid"}
@@ -81,14 +83,6 @@ def version_chain(changes: Sequence[Record]) -> go.Figure:
         )
     for number, change in enumerate(changes, 1):
         if change["broken"] is not None:
-            figure.add_annotation(
-                x=number - 0.5 if number > 1 else number, y=0, yshift=26, text=change["broken"], showarrow=False
-            )
-    figure.update_layout(
-        xaxis={
-            "title": {"text": "change of the row, in the order of the capture"},
-            "dtick": max(1, len(changes) // 20),
-        },
-        yaxis={"visible": False, "range": [-1, 1]},
-    )
+            x = number - 0.5 if number > 1 else number
+            figure.add_annotation(x=x, y=0, yshift=26, text=change["broken"], showarrow=False)
     return figure

@@ -69,13 +69,10 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
     rows = list(records)
     sizes = {_object(row): row["of"] for row in rows}
     lanes = {name: at for at, name in enumerate(sizes)}
-    figure = theme.figure(height=_LANE * max(2, len(lanes)) + 120)
     reach = [max(len(lanes), 1) - 0.3, -0.7]
-    figure.update_layout(
-        yaxis=line_axis([f"{_name(*name)}  {count(of)}" for name, of in sizes.items()], range=reach, showgrid=True),
-        legend={"itemsizing": "trace"},
-        meta={"drawn": len(rows), "objects": len(lanes)},
-    )
+    yaxis = line_axis([f"{_name(*name)}  {count(of)}" for name, of in sizes.items()], range=reach, showgrid=True)
+    figure = theme.figure(height=_LANE * max(2, len(lanes)) + 120, yaxis=yaxis, legend={"itemsizing": "trace"})
+    theme.add_meta(figure, drawn=len(rows), objects=len(lanes))
     if not rows:
         no_content(figure, "no rows")
     longest = max((row["place"] for row in rows), default=1)
@@ -108,14 +105,9 @@ def histories(records: Iterable[Record], types: Mapping[Any, str]) -> go.Figure:
             textposition="middle right",
             hoverinfo="skip",
         )
-    figure.update_xaxes(
-        title={"text": "rows of the object, in order"},
-        range=[0.3, max(longest, 24) + (3.5 if more else 0.8)],
-        tickformat=",~f",
-        showgrid=False,
-        **({"dtick": 1} if longest <= 30 else theme.whole_step(longest)),
-    )
-    return figure
+    step = {"dtick": 1} if longest <= 30 else theme.whole_step(longest)
+    title, reach = {"text": "rows of the object, in order"}, [0.3, max(longest, 24) + (3.5 if more else 0.8)]
+    return figure.update_xaxes(title=title, range=reach, tickformat=",~f", showgrid=False, **step)
 
 
 _HOVER: Final = (
@@ -126,17 +118,14 @@ _HOVER: Final = (
 
 def _hover(row: Record, types: Mapping[Any, str]) -> list[str]:
     """The hover text of a marker; captured text is escaped."""
-    number = "without a usable number" if row["record_id"] is None else count(row["record_id"])
-    kind = row["event_type"]
-    type_text = f"event type {types.get(kind) or theme.label(kind)}"
-    column = f", column {theme.label(row['column_name'], 40)}" if row["column_name"] is not None else ""
-    time = "event_time NULL" if row["event_time"] is None else f"event_time {theme.label(row['event_time'], 40)}"
-    table = theme.label(row["table_name"], 40)
+    kind, column, time = row["event_type"], row["column_name"], row["event_time"]
+    words = f"event type {types.get(kind) or theme.label(kind)}"
+    table, key = theme.label(row["table_name"], 40), theme.label(row["table_key"], 60)
     return [
-        number,
-        type_text + column,
-        f"{table}, {theme.label(row['table_key'], 60)}, row {count(row['place'])} of {count(row['of'])}",
-        time,
+        "without a usable number" if row["record_id"] is None else count(row["record_id"]),
+        words + ("" if column is None else f", column {theme.label(column, 40)}"),
+        f"{table}, {key}, row {count(row['place'])} of {count(row['of'])}",
+        f"event_time {'NULL' if time is None else theme.label(time, 40)}",
         theme.label(row["reason"], 110),
     ]
 

@@ -49,10 +49,8 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
     placed = [row for row in drawn if row["first_at"] is None and row["first_position"] is not None]
     times = [Bar(row, micros(row["first_at"]), micros(row["last_at"] or row["first_at"])) for row in with_time]
     scale = PositionScale(p for row in placed for p in (row["first_position"], row["last_position"]))
-    places = [
-        Bar(row, scale.at(row["first_position"]), scale.at(row["last_position"] or row["first_position"]))
-        for row in placed
-    ]
+    ends = [(row["first_position"], row["last_position"] or row["first_position"]) for row in placed]
+    places = [Bar(row, scale.at(first), scale.at(last)) for row, (first, last) in zip(placed, ends, strict=True)]
     axis = time_axis(times)
     wholes = ((times, max(1_000_000, extent(times, axis))), (places, max(1, extent(places))))
     panels = [(bars, _lay_out(bars, tables, length)) for bars, length in wholes if bars]
@@ -76,16 +74,10 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
         yaxis = lanes_axis(domain, f"x{name}", [max(lanes, 2) - 0.5, -0.8], **ticks)
         figure.update_layout({f"xaxis{name}": xaxis, f"yaxis{name}": yaxis})
     theme.limit_time(figure, axis if axis and axis.outside else None, "begin or end of a version")
-    figure.layout.meta = {
-        **(figure.layout.meta or {}),
-        "tables": len(tables),
-        "all_tables": len({row["table"] for row in rows}),
-        "bars": len(times) + len(places),
-        "versions": len(rows),
-        "on_time": len(times),
-        "on_positions": len(places),
-        "without_rows": sum(row["first_at"] is None and row["first_position"] is None for row in rows),
-    }
+    without_rows = sum(row["first_at"] is None and row["first_position"] is None for row in rows)
+    theme.add_meta(figure, bars=len(times) + len(places), on_time=len(times), on_positions=len(places))
+    theme.add_meta(figure, tables=len(tables), all_tables=len({row["table"] for row in rows}))
+    theme.add_meta(figure, versions=len(rows), without_rows=without_rows)
     if not panels:
         no_content(figure, "no version has rows")
     return figure
@@ -94,14 +86,14 @@ def version_lanes(records: Iterable[Mapping[str, Any]]) -> go.Figure:
 def _few(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
     """The records that are drawn, and their tables in order."""
     counts = Counter(row["table"] for row in rows)
-    chosen = set(sorted(counts, key=lambda table: (-counts[table], table))[:MOST_TABLES])
-    each = max(1, MOST_BARS // max(1, len(chosen)))
-    chosen_rows, used = [], dict.fromkeys(chosen, 0)
+    chosen = sorted(counts, key=lambda table: (-counts[table], table))[:MOST_TABLES]
+    left = dict.fromkeys(chosen, max(1, MOST_BARS // max(1, len(chosen))))
+    chosen_rows = []
     for row in rows:
-        if row["table"] in used and used[row["table"]] < each:
-            used[row["table"]] += 1
+        if left.get(row["table"]):
+            left[row["table"]] -= 1
             chosen_rows.append(row)
-    return chosen_rows, [table for table in counts if table in chosen]
+    return chosen_rows, [table for table in counts if table in left]
 
 
 def _lay_out(bars: list[Bar], tables: Sequence[str], length: int) -> list[tuple[str, int, int]]:
@@ -109,11 +101,10 @@ def _lay_out(bars: list[Bar], tables: Sequence[str], length: int) -> list[tuple[
     number of lanes."""
     rows_of, top = [], 0
     for table in tables:
-        bars_of_table = [bar for bar in bars if bar.record["table"] == table]
-        lanes = fit(bars_of_table, length * least_share(len(bars)))
-        for bar in bars_of_table:
-            bar.lane += top
-        if bars_of_table:
+        if bars_of_table := [bar for bar in bars if bar.record["table"] == table]:
+            lanes = fit(bars_of_table, length * least_share(len(bars)))
+            for bar in bars_of_table:
+                bar.lane += top
             rows_of.append((table, top, lanes))
             top += lanes
     return rows_of
@@ -163,14 +154,12 @@ def _about(bars: Sequence[Bar], name: str) -> dict[str, Any]:
 
 def _words(changes: Sequence[Bar], least: float) -> list[str]:
     """The words of the changes of schema; without those that the words before them would cover."""
-    words, covered = [], dict[int, float]()
+    words, covered = dict[int, str](), dict[int, float]()
     for bar in sorted(changes, key=lambda bar: (bar.lane, bar.start)):
-        text = theme.label(bar.record["change"], 60)
-        is_free = bar.start >= covered.get(bar.lane, -math.inf)
-        covered[bar.lane] = bar.start + least * max(1, len(text) / 12) if is_free else covered[bar.lane]
-        words.append((bar, text if is_free else ""))
-    of_bar = {id(bar): text for bar, text in words}
-    return [of_bar[id(bar)] for bar in changes]
+        if bar.start >= covered.get(bar.lane, -math.inf):
+            text = words[id(bar)] = theme.label(bar.record["change"], 60)
+            covered[bar.lane] = bar.start + least * max(1, len(text) / 12)
+    return [words.get(id(bar), "") for bar in changes]
 
 
 def _title(record: Mapping[str, Any]) -> str:

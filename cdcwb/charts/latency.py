@@ -33,15 +33,13 @@ def latency(bins: Iterable[Record], marks: Mapping[str, int | None], what: str, 
         [_range(rows, number), plural(row["count"], what), f"{row['count'] / total:.1%} of {count(total)}"]
         for number, row in enumerate(rows)
     ]
-    figure = theme.figure(height=300, showlegend=False, bargap=0.06)
+    xaxis = line_axis([theme.label(row["bin"]) for row in rows], title={"text": title})
+    yaxis = theme.counts(largest, f"{what}s")
+    figure = theme.figure(height=300, showlegend=False, bargap=0.06, xaxis=xaxis, yaxis=yaxis)
     words = {"text": ["<br>".join(names) for names in above], "textposition": "outside", "cliponaxis": False}
     look, hover = theme.OUTCOMES["committed"], "%{customdata[1]}, %{customdata[2]}<br>%{customdata[0]}"
     numbers = [row["count"] for row in rows]
     add_bars(figure, look, title, range(len(rows)), numbers, texts, hover, upright=True, **words)
-    figure.update_layout(
-        xaxis=line_axis([theme.label(row["bin"]) for row in rows], title={"text": title}),
-        yaxis=theme.counts(largest, f"{what}s"),
-    )
     return figure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +10,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from cdcwb.charts import theme
-from cdcwb.charts.traces import add_bars, date_axis, heatmap, line_axis
+from cdcwb.charts.traces import add_bars, date_axis, heatmap, line_axis, totals_of
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, duration, moment, plural
 
@@ -25,7 +24,7 @@ _STATES: Final = ("not set", "set", "header column", "set, of a header column", 
 _COLOURS: Final = ("#eef1f4", theme.SAFE[6], "#d5dae0", theme.SAFE[1], theme.SAFE[7])
 
 
-def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) -> go.Figure:
+def changed_over_time(records: Sequence[Record], width_us: int, axis: TimeAxis) -> go.Figure:
     """How often each column of one table was changed over time: a row for every column, most changed at the top.
 
     Records: ``column``, ``began_at`` (aware datetime, start of a bin), ``changed`` (int). Bins are ``width_us``
@@ -33,9 +32,7 @@ def changed_over_time(records: Iterable[Record], width_us: int, axis: TimeAxis) 
     the hover text has the number.
     """
     cells = {(cell["column"], cell["began_at"]): cell["changed"] for cell in records}
-    totals: Counter[str] = Counter()
-    for (name, _), changed in cells.items():
-        totals[name] += changed
+    totals = totals_of(records, "column", "changed")
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
     bins = {time for _, time in cells}
@@ -76,22 +73,17 @@ def often(records: Iterable[Record]) -> go.Figure:
     """
     changed = [row for row in records if row["changed"]]
     rows = sorted(changed, key=lambda row: (row["changed"], row["column"]))[-MOST_COLUMNS:]
-    figure = theme.figure(height=_ROW * max(2, len(rows)) + 110, barmode="stack", bargap=0.3)
-    parts = (
-        ("set to a value", theme.OPERATIONS["UPDATE"], [row["changed"] - row["became_null"] for row in rows]),
-        ("set to NULL", theme.OPERATIONS["DELETE"], [row["became_null"] for row in rows]),
-    )
-    for title, look, numbers in parts:
-        texts = [
-            [theme.label(row["column"]), count(number), plural(row["updates"], "update")]
-            for row, number in zip(rows, numbers, strict=True)
-        ]
+    xaxis = theme.counts(rows[-1]["changed"] if rows else 0, "updates that changed the column")
+    yaxis = line_axis([f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows])
+    look: dict[str, Any] = {"height": _ROW * max(2, len(rows)) + 110, "barmode": "stack", "bargap": 0.3}
+    figure = theme.figure(**look, xaxis=xaxis, yaxis=yaxis)
+    names = [[theme.label(row["column"]), plural(row["updates"], "update")] for row in rows]
+    nulls = [row["became_null"] for row in rows]
+    values = [row["changed"] - row["became_null"] for row in rows]
+    for title, operation, numbers in (("set to a value", "UPDATE", values), ("set to NULL", "DELETE", nulls)):
+        texts = [[name, count(number), updates] for (name, updates), number in zip(names, numbers, strict=True)]
         hover = f"%{{customdata[0]}}<br>{title} in %{{customdata[1]}} of %{{customdata[2]}}"
-        add_bars(figure, look, title, range(len(rows)), numbers, texts, hover)
-    figure.update_layout(
-        xaxis=theme.counts(rows[-1]["changed"] if rows else 0, "updates that changed the column"),
-        yaxis=line_axis([f"{theme.label(row['column'], 30)}  {count(row['changed'])}" for row in rows]),
-    )
+        add_bars(figure, theme.OPERATIONS[operation], title, range(len(rows)), numbers, texts, hover)
     return figure
 
 
@@ -102,8 +94,7 @@ def together(records: Iterable[Record], most: int = 24) -> go.Figure:
     Records: ``column``, ``other``, ``together``, ``column_changed``, ``other_changed``, ``likeness`` (0 to 1).
     """
     rows = list(records)
-    changed = {row["column"]: row["column_changed"] for row in rows}
-    changed |= {row["other"]: row["other_changed"] for row in rows}
+    changed = {row[name]: row[f"{name}_changed"] for name in ("column", "other") for row in rows}
     names = sorted(changed, key=lambda name: (-changed[name], name))[:most]
     pairs = {(row["column"], row["other"]): row for row in rows} | {(row["other"], row["column"]): row for row in rows}
     cells = [[pairs.get((column, other)) for other in names] for column in names]
@@ -199,11 +190,7 @@ def _runs(width: int, are_set: set[int]) -> list[tuple[int, int]]:
 
 
 def _state(bit: Any) -> int:
-    if bit.kind == "header":
-        return 3 if bit.is_set else 2
-    if bit.kind == "beyond":
-        return 4 if bit.is_set else 0
-    return int(bit.is_set)
+    return {"header": (2, 3), "beyond": (0, 4)}.get(bit.kind, (0, 1))[bit.is_set]
 
 
 def _tick(at: int, bit: Any) -> str:

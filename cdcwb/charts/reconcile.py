@@ -33,10 +33,9 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
 
     ``points``: the end of an interval -> the number of rows then, in order; the initial number is under None.
     """
-    start = next((number for end, number in points if end is None), 0)
-    steps = [(end, number) for end, number in points if end is not None]
-    ends = [first, *(end for end, _ in steps), max([last, *(end for end, _ in steps)])]
-    numbers = [start, *(number for _, number in steps)]
+    steps = {end: number for end, number in points if end is not None}
+    ends = [first, *steps, max([last, *steps])]
+    numbers = [dict(points).get(None, 0), *steps.values()]
     numbers.append(numbers[-1])
     trace = go.Scatter(
         x=[on_axis(end) for end in ends],
@@ -46,13 +45,9 @@ def rows_over_time(points: Sequence[tuple[datetime | None, int]], first: datetim
         customdata=[[plural(number, "row"), moment(end)] for end, number in zip(ends, numbers, strict=True)],
         hovertemplate="%{customdata[0]}<br>from %{customdata[1]}<extra></extra>",
     )
-    figure = theme.figure(
-        height=300,
-        traces=[trace],
-        xaxis=date_axis("time of the commit"),
-        yaxis=theme.counts(max(numbers), "rows"),
-    )
-    theme.limit_time(figure, axis_of([micros(end) for end, _ in steps]), "step")
+    xaxis, yaxis = date_axis("time of the commit"), theme.counts(max(numbers), "rows")
+    figure = theme.figure(height=300, traces=[trace], xaxis=xaxis, yaxis=yaxis)
+    theme.limit_time(figure, axis_of([micros(end) for end in steps]), "step")
     return figure
 
 
@@ -79,16 +74,15 @@ def row_life(changes: Sequence[Record]) -> go.Figure:
             ]
             points += [{**change, "line": 0, "words": ""} for change in some if not change["differences"]]
             if points:
-                symbol = look.symbol or "diamond"
-                looks = (f"{symbol}-open", look.edge) if back else (symbol, look.colour)
-                marker = dict(zip(("symbol", "color"), looks, strict=True))
+                symbol = f"{look.symbol or 'diamond'}{'-open' if back else ''}"
+                marker = {"symbol": symbol, "color": look.edge if back else look.colour, "size": 10}
                 add_markers(
                     figure,
                     f"{look.title}, rolled back or undone" if back else look.title,
                     points,
                     [on_axis(point["at"]) for point in points],
                     [point["line"] for point in points],
-                    {**marker, "size": 10, "line": {"color": look.edge, "width": 1}},
+                    {**marker, "line": {"color": look.edge, "width": 1}},
                     [[moment(point["at"]), theme.label(point["outcome"]), point["words"]] for point in points],
                     f"{look.title}, %{{customdata[1]}}<br>%{{customdata[0]}}<br>%{{customdata[2]}}",
                 )
@@ -126,21 +120,15 @@ def delays(records: Sequence[Record]) -> go.Figure:
     Records: ``from_us`` (None: below 0), ``to_us`` (excluded, None: no end), ``changes``, ``late`` (int).
     """
     labels = [_span(row) for row in records]
-    figure = theme.figure(height=320, barmode="stack", bargap=0.08, showlegend=True)
-    parts = (
-        ("in time", theme.Look("in time", theme.SAFE[6]), [row["changes"] - row["late"] for row in records]),
-        ("late", KINDS["late"], [row["late"] for row in records]),
-    )
-    for title, look, numbers in parts:
-        if title == "late" and not any(numbers):
-            continue
+    xaxis = line_axis(labels, tickangle=-40, title={"text": "time in the target minus time in the source"})
+    yaxis = theme.counts(max((row["changes"] for row in records), default=0), "matched changes")
+    figure = theme.figure(height=320, barmode="stack", bargap=0.08, showlegend=True, xaxis=xaxis, yaxis=yaxis)
+    parts = [(theme.Look("in time", theme.SAFE[6]), [row["changes"] - row["late"] for row in records])]
+    parts += [(KINDS["late"], late)] if any(late := [row["late"] for row in records]) else []
+    for look, numbers in parts:
         texts = [[plural(number, "change"), label] for number, label in zip(numbers, labels, strict=True)]
-        hover = f"%{{customdata[0]}} {title}<br>%{{customdata[1]}}"
-        add_bars(figure, look, title, range(len(records)), numbers, texts, hover, upright=True)
-    figure.update_layout(
-        xaxis=line_axis(labels, tickangle=-40, title={"text": "time in the target minus time in the source"}),
-        yaxis=theme.counts(max((row["changes"] for row in records), default=0), "matched changes"),
-    )
+        hover = f"%{{customdata[0]}} {look.title}<br>%{{customdata[1]}}"
+        add_bars(figure, look, look.title, range(len(records)), numbers, texts, hover, upright=True)
     return figure
 
 
@@ -168,17 +156,14 @@ def differences_over_time(
 
     Records: ``began_at`` (aware: a bin of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
     """
-    width = timedelta(microseconds=width_us)
-    figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True)
+    ends = [on_axis(first), on_axis(last + timedelta(microseconds=width_us))]
+    xaxis = date_axis("time of the commit", range=ends, showgrid=False)
+    yaxis = theme.counts(max((sum(row[name] for name in KINDS) for row in records), default=0), "changes")
+    figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True, xaxis=xaxis, yaxis=yaxis)
     for name, look in KINDS.items():
         bins = [(row["began_at"], row[name]) for row in records if row[name]]
         if bins:
             hover = f"%{{customdata[0]}} {look.title}<br>from %{{customdata[1]}} for {duration(width_us)}"
             add_bins(figure, look, look.title, bins, width_us, hover)
-    most = max((sum(row[name] for name in KINDS) for row in records), default=0)
-    figure.update_layout(
-        xaxis=date_axis("time of the commit", range=[on_axis(first), on_axis(last + width)], showgrid=False),
-        yaxis=theme.counts(most, "changes"),
-    )
     theme.limit_time(figure, axis, "change")
     return figure

@@ -6,7 +6,7 @@ import heapq
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -66,27 +66,32 @@ class Bar:
     hover: list[str] = field(default_factory=list)
 
 
+def _bars(
+    rows: Sequence[Record], names: tuple[str, str], at: Callable[[Any], int]
+) -> Iterator[tuple[Bar, Any, Any, str | None]]:
+    """A bar for each transaction with a begin or an end (``names``), both, and what the capture lacks of it."""
+    for row in rows:
+        first, last = (row[name] for name in names)
+        if first is not None or last is not None:
+            start = at(last if first is None else first)
+            yield Bar(row, start, start if last is None else max(start, at(last))), first, last, lacks(row)
+
+
 def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Bar]:
     """Spans in microseconds since 1970. A transaction without times is left out."""
     known = [micros(t) for r in rows for t in (r["began_at"], r["ended_at"]) if t is not None]
     last = max(known, default=0) if capture_end is None else micros(capture_end)
     spans = []
-    for row in rows:
-        began, ended = row["began_at"], row["ended_at"]
-        if began is None and ended is None:
-            continue
-        start = micros(ended if began is None else began)
-        span = Bar(row, start, start if ended is None else max(start, micros(ended)))
-        missing = lacks(row)
+    for span, began, ended, missing in _bars(rows, ("began_at", "ended_at"), micros):
         if began is None or missing == NO_BEGIN:
-            span.marks.append((NO_BEGIN, start))
+            span.marks.append((NO_BEGIN, span.start))
         if missing in (NO_END, EVENTS_MISSING):
-            span.marks.append((missing, span.end if missing == NO_END else (start + span.end) // 2))
-        if ended is None and row["outcome"] == Outcome.OPEN:
-            span.end = max(start, last)
+            span.marks.append((missing, span.end if missing == NO_END else (span.start + span.end) // 2))
+        if ended is None and span.record["outcome"] == Outcome.OPEN:
+            span.end = max(span.start, last)
             span.marks.append((STILL_OPEN, span.end))
         elif ended is None and missing != NO_END:
-            span.marks.append((NO_END_TIME, start))
+            span.marks.append((NO_END_TIME, span.start))
         spans.append(span)
     return spans
 
@@ -94,21 +99,15 @@ def on_time(rows: Sequence[Record], capture_end: datetime | None) -> list[Bar]:
 def on_positions(rows: Sequence[Record], scale: PositionScale) -> list[Bar]:
     """Spans in units of the scale. A transaction without any position is left out."""
     spans = []
-    for row in rows:
-        first, end = row["first_position"], row["end_position"]
-        if first is None and end is None:
-            continue
-        start = scale.at(end if first is None else first)
-        span = Bar(row, start, start if end is None else max(start, scale.at(end)))
-        missing = lacks(row)
+    for span, _, end, missing in _bars(rows, ("first_position", "end_position"), scale.at):
         if missing == NO_BEGIN:
-            span.marks.append((NO_BEGIN, start))
+            span.marks.append((NO_BEGIN, span.start))
         elif missing == EVENTS_MISSING:
-            span.marks.append((EVENTS_MISSING, (start + span.end) // 2))
+            span.marks.append((EVENTS_MISSING, (span.start + span.end) // 2))
         if end is None and missing == NO_END:  # its end is unknown
-            span.marks.append((NO_END, start))
+            span.marks.append((NO_END, span.start))
         elif end is None:
-            span.end = max(start, scale.span)
+            span.end = max(span.start, scale.span)
             span.marks.append((STILL_OPEN, span.end))
         spans.append(span)
     return spans
@@ -181,12 +180,11 @@ def whole_seconds(spans: Sequence[Bar]) -> bool:
 
 # --- positions --------------------------------------------------------------------------------------------------------
 
-_WORD: Final = re.compile(r"[0-9A-F]{16}")
-_SEQUENCE: Final = re.compile(r"[0-9]{35}")
-_TRAIL: Final = re.compile(r"[0-9]{20}")
-_LOG_SIZE: Final = 1 << 32
-_TRAIL_SIZE: Final = 10**10
+_KINDS: Final = {"log": "[0-9A-F]{16}", "trail": "[0-9]{20}", "sequence": "[0-9]{35}"}
+_SIZES: Final = {"log": (16, 1 << 32), "trail": (10, 10**10)}
+"""The base of the digits of a position in bytes, and the distance of the first bytes of two logs."""
 _TAIL: Final = 4  # digits of a number in a tick label
+_TICKS: Final = 5
 
 
 class PositionScale:
@@ -206,20 +204,14 @@ class PositionScale:
 
     def __init__(self, positions: Iterable[str | None]) -> None:
         self._sorted: list[str] = sorted({p for p in positions if p is not None})
-        in_log = bool(self._sorted) and all(_WORD.fullmatch(p) for p in self._sorted)
-        self._in_trail = bool(self._sorted) and all(_TRAIL.fullmatch(p) for p in self._sorted)
-        self.in_bytes: bool = in_log or self._in_trail
+        kinds = (kind for kind, form in _KINDS.items() if all(re.fullmatch(form, p) for p in self._sorted))
+        self._kind = next(kinds, "") if self._sorted else ""
+        self.in_bytes: bool = self._kind in _SIZES
         self.breaks: list[float] = []
         """The boundaries between logs, in the middle of the gap between them."""
-        self._are_sequences = bool(self._sorted) and all(_SEQUENCE.fullmatch(p) for p in self._sorted)
-        self._at: dict[str, int]
-        if self.in_bytes:
-            self._at = self._by_bytes()
-        else:
-            self._at = {p: n for n, p in enumerate(self._sorted)}
+        self._at = self._by_bytes(*_SIZES[self._kind]) if self.in_bytes else {p: n for n, p in enumerate(self._sorted)}
 
-    def _by_bytes(self) -> dict[str, int]:
-        base, size = (10, _TRAIL_SIZE) if self._in_trail else (16, _LOG_SIZE)
+    def _by_bytes(self, base: int, size: int) -> dict[str, int]:
         split = [divmod(int(p, base), size) for p in self._sorted]
         used: dict[int, tuple[int, int]] = {}
         for log, byte in split:
@@ -242,15 +234,13 @@ class PositionScale:
     @property
     def unit(self) -> str:
         """The unit of the axis, in words."""
-        if self._in_trail:
-            return "bytes of trail"
-        return "bytes of log" if self.in_bytes else "order in the log"
+        return f"bytes of {self._kind}" if self.in_bytes else "order in the log"
 
     @property
     def days(self) -> str:
         """The days in the positions, ``2026-02-03`` or ``2026-02-03 to 2026-02-04``; empty if positions have no
         days."""
-        if not self._are_sequences:
+        if self._kind != "sequence":
             return ""
         first, last = (f"{p[:4]}-{p[4:6]}-{p[6:8]}" for p in (self._sorted[0], self._sorted[-1]))
         return first if first == last else f"{first} to {last}"
@@ -258,16 +248,16 @@ class PositionScale:
     @property
     def log(self) -> str:
         """The names of the logs on both sides of a boundary."""
-        return "trail file" if self._in_trail else "log"
+        return "trail file" if self._kind == "trail" else "log"
 
     def short(self, position: str) -> tuple[str, ...]:
         """A position as the lines of a tick's label: for 35 digits the time, ``08:00:13.22``, with month and day if
         there are several days, and the end of the number, ``…0017``; for 20 digits trail file and byte. Other positions
         are not shortened."""
-        if self._in_trail:
-            trail, byte = divmod(int(position), _TRAIL_SIZE)
+        if self._kind == "trail":
+            trail, byte = divmod(int(position), _SIZES["trail"][1])
             return f"trail {trail}", f"{byte:,}"
-        if not self._are_sequences:
+        if self._kind != "sequence":
             return (position,)
         day = f"{position[4:6]}-{position[6:8]} " if " " in self.days else ""
         time = f"{position[8:10]}:{position[10:12]}:{position[12:14]}.{position[14:16]}"
@@ -277,15 +267,15 @@ class PositionScale:
         """The coordinate of ``position``. Raises KeyError for a position that was not passed to the constructor."""
         return self._at[position]
 
-    def ticks(self, wanted: int = 5) -> tuple[list[int], list[str]]:
-        """Up to ``wanted`` ticks spread over the axis: coordinates of actual positions, and these positions as text."""
+    def ticks(self) -> tuple[list[int], list[str]]:
+        """A few ticks spread over the axis: coordinates of actual positions, and these positions as text."""
         if not self._sorted:
             return [], []
         places = [self._at[p] for p in self._sorted]
         picked: dict[int, str] = {}
-        least_apart = self.span / (2 * wanted)
-        for step in range(wanted):
-            target = self.span * (step + 0.5) / wanted  # no tick at the edge, where its label would be cut off
+        least_apart = self.span / (2 * _TICKS)
+        for step in range(_TICKS):
+            target = self.span * (step + 0.5) / _TICKS  # no tick at the edge, where its label would be cut off
             index = min(bisect_left(places, target), len(places) - 1)
             if index and target - places[index - 1] < places[index] - target:
                 index -= 1

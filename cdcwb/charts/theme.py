@@ -216,9 +216,13 @@ def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
         return
     margin = max((axis.last - axis.first) / _MARGIN, timedelta(seconds=1))
     figure.layout.xaxis.range = [_beyond(axis.first, -margin), _beyond(axis.last, margin)]
-    if not axis.outside:
-        return
-    figure.layout.meta = {**(figure.layout.meta or {}), "outside": axis.note(what)}
+    if axis.outside:
+        add_meta(figure, outside=axis.note(what))
+
+
+def add_meta(figure: go.Figure, **facts: Any) -> None:
+    """Adds facts to ``layout.meta``."""
+    figure.layout.meta = {**(figure.layout.meta or {}), **facts}
 
 
 def _beyond(time: datetime, margin: timedelta) -> str:

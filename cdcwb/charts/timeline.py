@@ -15,26 +15,10 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from cdcwb.charts import theme
-from cdcwb.charts.spans import (
-    EVENTS_MISSING,
-    NO_BEGIN,
-    NO_END,
-    NO_END_TIME,
-    STILL_OPEN,
-    Bar,
-    PositionScale,
-    Record,
-    days,
-    lacks,
-    lay_out,
-    on_positions,
-    on_time,
-    time_axis,
-    whole_seconds,
-)
+from cdcwb.charts import spans as layout
+from cdcwb.charts import theme, traces
+from cdcwb.charts.spans import Bar, PositionScale, Record
 from cdcwb.charts.theme import label
-from cdcwb.charts.traces import date_axis, known_first, lanes_axis, line_axis, no_content, on_axis, position_axis
 from cdcwb.model import OffsetUnit, Outcome
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import count, duration, local, moment, plural, size, tally, zone_name
@@ -43,11 +27,11 @@ _LANE: Final = 15  # pixels of a lane, if there is room
 _PANEL: Final = (90, 420)  # least and largest height of a panel in pixels
 _BREAKS: Final = 50  # lines between logs; more would hide the bars
 _MARKS: Final = {
-    STILL_OPEN: {"symbol": "triangle-right", "size": 11},
-    NO_BEGIN: {"symbol": "triangle-left", "size": 11},
-    NO_END: {"symbol": "triangle-right", "size": 11},
-    EVENTS_MISSING: {"symbol": "diamond", "size": 9},
-    NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"color": theme.INK, "width": 2}},
+    layout.STILL_OPEN: {"symbol": "triangle-right", "size": 11},
+    layout.NO_BEGIN: {"symbol": "triangle-left", "size": 11},
+    layout.NO_END: {"symbol": "triangle-right", "size": 11},
+    layout.EVENTS_MISSING: {"symbol": "diamond", "size": 9},
+    layout.NO_END_TIME: {"symbol": "x-thin", "size": 9, "line": {"color": theme.INK, "width": 2}},
 }
 _BAR: Final = 0.8  # of a lane
 _PATTERNED: Final = 140  # maximum number of lanes with patterns: narrower bars have no room for them
@@ -84,12 +68,12 @@ def timeline(
     ``time_lanes``, ``position_lanes``, ``widened`` (drawn wider than they are, on the time axis).
     """
     rows = list(records)
-    times = on_time(rows, capture_end)
+    times = layout.on_time(rows, capture_end)
     scale = PositionScale(p for r in rows for p in (r["first_position"], r["end_position"], last_position))
-    places = on_positions(rows, scale)
-    shown = axis or time_axis(times)
-    time_lanes, widened = lay_out(times, 1_000_000, shown)
-    position_lanes, _ = lay_out(places, 1)
+    places = layout.on_positions(rows, scale)
+    shown = axis or layout.time_axis(times)
+    time_lanes, widened = layout.lay_out(times, 1_000_000, shown)
+    position_lanes, _ = layout.lay_out(places, 1)
 
     tell(times, places, unit)
 
@@ -99,49 +83,34 @@ def timeline(
         heights[0] += rows_below
     domains = theme.domains(heights, _ROOM)
     figure = theme.figure(height=sum(heights) + _ROOM * max(1, len(heights)) + 60, barmode="overlay", bargap=0.2)
-    panel = 0
     if times:
         limits = shown if axis is not None or (shown is not None and shown.outside) else None
-        low, high = domains[panel]
+        low, high = domains[0]
         middle = low + (high - low) * rows_below / heights[0]
         _draw_time(figure, times, [middle, high], time_lanes, limits)
         if density:
             gap = (high - low) * _GAP / heights[0]
             _draw_density(figure, density, density_us, [low, middle - gap])
-        panel += 1
     if places:
-        _draw_positions(figure, places, scale, domains[panel], position_lanes, "2" if panel else "")
+        _draw_positions(figure, places, scale, domains[-1], position_lanes, "2" if times else "")
     _count_all(figure, {outcome: total for outcome, (total, _) in (density or {}).items()})
-    figure.layout.meta = {
-        **(figure.layout.meta or {}),
-        "drawn": len(rows),
-        "on_time": len(times),
-        "on_positions": len(places),
-        "time_lanes": time_lanes,
-        "position_lanes": position_lanes,
-        "widened": widened,
-    }
+    theme.add_meta(figure, drawn=len(rows), on_time=len(times), on_positions=len(places))
+    theme.add_meta(figure, time_lanes=time_lanes, position_lanes=position_lanes, widened=widened)
     if not named:
         figure.update_traces(ids=None)
     if not rows:
-        no_content(figure, "no transactions")
+        traces.no_content(figure, "no transactions")
     return figure
 
 
 def _draw_time(figure: go.Figure, spans: list[Bar], domain: list[float], lanes: int, axis: TimeAxis | None) -> None:
-    _draw(figure, spans, "", lambda x: x / 1000, lambda x: on_axis(time_of(int(x))))
+    _draw(figure, spans, "", lambda x: x / 1000, lambda x: traces.on_axis(time_of(int(x))))
     low, high = _range(spans, 1_000_000)
     first = time_of(min(s.start for s in spans))
     shift = (local(first) - first.replace(tzinfo=None)) / timedelta(milliseconds=1)
-    figure.update_layout(
-        xaxis={
-            "type": "date",
-            "range": [low / 1000 + shift, high / 1000 + shift],
-            "title": {"text": _time_title(spans, axis)},
-            "anchor": "y",
-        },
-        yaxis=_lane_axis(domain, lanes, "x"),
-    )
+    reach = [low / 1000 + shift, high / 1000 + shift]
+    xaxis = {"type": "date", "range": reach, "title": {"text": _time_title(spans, axis)}, "anchor": "y"}
+    figure.update_layout(xaxis=xaxis, yaxis=_lane_axis(domain, lanes, "x"))
     theme.limit_time(figure, axis, "begin or end")
 
 
@@ -149,15 +118,16 @@ def _draw_density(
     figure: go.Figure, density: Mapping[str, tuple[int, Sequence[tuple[int, int]]]], width: int, domain: list[float]
 ) -> None:
     """A row for each outcome with the number of all its transactions in each bin; one is as visible as many."""
-    outcomes = [outcome or "" for outcome in known_first(theme.OUTCOMES, density)]
-    for row, outcome in enumerate(outcomes):
-        look, bins = theme.look(theme.OUTCOMES, outcome or None), density[outcome][1]
+    titles = []
+    for row, outcome in enumerate(traces.known_first(theme.OUTCOMES, density)):
+        look, (total, bins) = theme.look(theme.OUTCOMES, outcome or None), density[outcome or ""]
+        titles.append(f"{look.title}  {count(total)}")
         most = max((number for _, number in bins), default=1)
         figure.add_bar(
             orientation="h",
             name=look.title,
             showlegend=False,
-            base=theme.column(on_axis(time_of(begin)) for begin, _ in bins),
+            base=theme.column(traces.on_axis(time_of(begin)) for begin, _ in bins),
             x=theme.column([width / 1000] * len(bins)),
             y=theme.column([row] * len(bins)),
             width=_BAR,
@@ -171,11 +141,8 @@ def _draw_density(
             xaxis="x",
             yaxis="y3",
         )
-    titles = [
-        f"{theme.look(theme.OUTCOMES, outcome or None).title}  {count(density[outcome][0])}" for outcome in outcomes
-    ]
-    lines = {"domain": domain, "range": [len(outcomes) - 0.5, -0.5], "fixedrange": True, "anchor": "x"}
-    figure.update_layout(yaxis3=line_axis(titles, **lines))
+    lines = {"domain": domain, "range": [len(titles) - 0.5, -0.5], "fixedrange": True, "anchor": "x"}
+    figure.update_layout(yaxis3=traces.line_axis(titles, **lines))
     figure.layout.xaxis.anchor = "y3"  # ticks and title are below the rows
 
 
@@ -194,8 +161,8 @@ def _time_title(spans: list[Bar], axis: TimeAxis | None) -> str:
     starts = [time_of(span.start) for span in spans]
     if axis is not None and axis.outside:
         starts = [axis.first, axis.last]
-    whole = ", in whole seconds" if whole_seconds(spans) else ""
-    return f"time, {days(min(starts), max(starts))} ({zone_name()}){whole}"
+    whole = ", in whole seconds" if layout.whole_seconds(spans) else ""
+    return f"time, {layout.days(min(starts), max(starts))} ({zone_name()}){whole}"
 
 
 def _draw_positions(
@@ -204,7 +171,7 @@ def _draw_positions(
     _draw(figure, spans, name, float, float)
     of_days = f", {scale.days}: commit time and end of the change number" if scale.days else ""
     unit = f"{scale.unit}{f', next {scale.log} at the dotted line' if scale.breaks else ''}"
-    axis = position_axis(scale, f"log position{of_days} ({unit})", f"y{name}") | {"range": _range(spans, 1)}
+    axis = traces.position_axis(scale, f"log position{of_days} ({unit})", f"y{name}") | {"range": _range(spans, 1)}
     figure.update_layout({f"xaxis{name}": axis, f"yaxis{name}": _lane_axis(domain, lanes, f"x{name}")})
     for position in scale.breaks[:_BREAKS]:
         ends = {"xref": f"x{name}", "yref": f"y{name} domain", "x0": position, "x1": position, "y0": 0, "y1": 1}
@@ -216,7 +183,7 @@ def _draw(figure: go.Figure, spans: list[Bar], axis: str, length: Any, coordinat
     named = {trace.legendgroup for trace in figure.data}
     refs = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
     has_room = max(s.lane for s in spans) < _PATTERNED
-    for outcome in known_first(theme.OUTCOMES, (s.record["outcome"] or "" for s in spans)):
+    for outcome in traces.known_first(theme.OUTCOMES, (s.record["outcome"] or "" for s in spans)):
         spans_of_outcome = [s for s in spans if (s.record["outcome"] or "") == outcome]
         look = theme.look(theme.OUTCOMES, outcome or None)
         group = f"outcome {look.title}"
@@ -241,20 +208,14 @@ def _draw(figure: go.Figure, spans: list[Bar], axis: str, length: Any, coordinat
                 **refs,
             )
     for mark, marker in _MARKS.items():
-        points = [(coordinate(x), s.lane, s) for s in spans for kind, x in s.marks if kind == mark]
+        points = [(coordinate(x), s.lane, s.hover[:1]) for s in spans for kind, x in s.marks if kind == mark]
         if points:
-            figure.add_scatter(
-                mode="markers",
-                name=mark,
-                legendgroup=mark,
-                showlegend=mark not in named,
-                x=theme.column(x for x, _, _ in points),
-                y=theme.column(lane for _, lane, _ in points),
-                marker={"color": theme.INK, "line": {"color": theme.INK, "width": 1}} | marker,
-                customdata=theme.column(s.hover[:1] for _, _, s in points),
-                hovertemplate="<b>%{customdata[0]}</b><br>" + mark + "<extra></extra>",
-                **refs,
+            x, y, texts = zip(*points, strict=True)
+            hover, legend = (
+                f"<b>%{{customdata[0]}}</b><br>{mark}",
+                {"legendgroup": mark, "showlegend": mark not in named},
             )
+            traces.add_markers(figure, mark, [], x, y, {"color": theme.INK, **marker}, texts, hover, **legend, **refs)
 
 
 def _range(spans: list[Bar], least: int) -> list[float]:
@@ -266,7 +227,7 @@ def _range(spans: list[Bar], least: int) -> list[float]:
 
 def _lane_axis(domain: list[float], lanes: int, anchor: str) -> dict[str, Any]:
     title = {"text": "transactions", "standoff": 4}
-    return lanes_axis(domain, anchor, [max(lanes, _FEW) - 0.4, -0.6], showticklabels=False, title=title)
+    return traces.lanes_axis(domain, anchor, [max(lanes, _FEW) - 0.4, -0.6], showticklabels=False, title=title)
 
 
 # --- hover ------------------------------------------------------------------------------------------------------------
@@ -284,7 +245,7 @@ _TEXTS: Final = 1_500_000  # bytes of all hover texts together
 def tell(times: list[Bar], places: list[Bar], unit: str) -> None:
     """Sets the hover texts of every span. Captured texts are shortened if their total would be too large for a page.
     ``unit`` is the unit of ``bytes`` (a value of OffsetUnit)."""
-    whole = whole_seconds(times)
+    whole = layout.whole_seconds(times)
     extents = {id(span.record): span.end - span.start for span in times}
     for cut in (1, 2, 4, 8):
         texts: dict[int, list[str]] = {}
@@ -298,17 +259,17 @@ def tell(times: list[Bar], places: list[Bar], unit: str) -> None:
 
 
 def _hover(row: Record, extent_us: int, whole_seconds_only: bool, cut: int, unit: str) -> list[str]:
-    is_open, missing = row["outcome"] == Outcome.OPEN, lacks(row)
+    is_open, missing = row["outcome"] == Outcome.OPEN, layout.lacks(row)
     if row["duration_us"] is not None:
         lasted = duration(row["duration_us"]) + (" (times are whole seconds)" if whole_seconds_only else "")
     elif is_open and row["began_at"] is not None:
         lasted = f"at least {duration(extent_us)}"
     else:
-        lasted = f"not known: {NO_BEGIN if row['began_at'] is None else NO_END_TIME}"
+        lasted = f"not known: {layout.NO_BEGIN if row['began_at'] is None else layout.NO_END_TIME}"
     return [
         label(row["transaction_id"], 44 // cut),
-        moment(row["began_at"], NO_BEGIN),
-        moment(row["ended_at"], STILL_OPEN if is_open else NO_END_TIME),
+        moment(row["began_at"], layout.NO_BEGIN),
+        moment(row["ended_at"], layout.STILL_OPEN if is_open else layout.NO_END_TIME),
         lasted,
         label(row["first_position"], 40 // cut),
         label(row["end_position"], 40 // cut),
@@ -335,10 +296,11 @@ def concurrency(
     rows = list(steps)
     line = theme.OUTCOMES["committed"].colour
     title_text = "concurrent" if exact else "concurrent at most"
-    figure = theme.figure(height=240, hovermode="x", showlegend=False)
+    yaxis = theme.counts(most, "open transactions") | {"range": [0, most * 1.18 + 0.2]}
+    figure = theme.figure(height=240, hovermode="x", showlegend=False, xaxis=traces.date_axis(), yaxis=yaxis)
     figure.add_scatter(
         mode="lines",
-        x=theme.column(on_axis(row["at"]) for row in rows),
+        x=theme.column(traces.on_axis(row["at"]) for row in rows),
         y=theme.column(row["open"] for row in rows),
         line={"shape": "hv", "color": line, "width": 1.5},
         fill="tozeroy",
@@ -348,7 +310,7 @@ def concurrency(
     if at is not None:
         figure.add_scatter(
             mode="markers+text",
-            x=[on_axis(at)],
+            x=[traces.on_axis(at)],
             y=[most],
             text=[f"most: {count(most)}"],
             textposition="top right",
@@ -356,9 +318,5 @@ def concurrency(
             textfont={"color": theme.INK},
             hovertemplate=f"{plural(most, 'transaction')} concurrent, the maximum<br>from {moment(at)}<extra></extra>",
         )
-    figure.update_layout(
-        xaxis=date_axis(),
-        yaxis=theme.counts(most, "open transactions") | {"range": [0, most * 1.18 + 0.2]},
-    )
     theme.limit_time(figure, axis, "begin or end")
     return figure

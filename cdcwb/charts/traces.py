@@ -102,10 +102,8 @@ def stacks(
         texts = [[labels[one], words(n, totals[one])] for one, n in some.items()]
         title = f"{look.title} ({count(sum(some.values()))})"
         add_bars(figure, look, title, at, some.values(), texts, hover.replace("WORD", look.title))
-    return figure.update_layout(
-        xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"),
-        yaxis=line_axis([f"{label}  {count(totals[one])}" for one, label in labels.items()]),
-    )
+    yaxis = line_axis([f"{label}  {count(totals[one])}" for one, label in labels.items()])
+    return figure.update_layout(xaxis=theme.counts(max(totals.values(), default=0), f"{unit}s"), yaxis=yaxis)
 
 
 def add_bins(

@@ -1,5 +1,6 @@
 """The program ``cdcwb``, which ``python -m cdcwb.cli`` runs too."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -19,7 +20,12 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def run() -> int:
-    """Runs the command that the arguments of this process name; returns its exit code."""
+    """Runs the command that the arguments of this process name; returns its exit code. Standard streams that are closed
+    lead to nowhere; else the next file would have their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
     if sys.argv[1:2] == ["inspect"]:
         sys.meta_path.insert(0, _WithoutPandas())
     return main()

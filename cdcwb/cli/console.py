@@ -100,8 +100,7 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]], marked: Colle
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in head:
-        last = name == head[-1]
-        grid.add_column(name, overflow="fold", no_wrap=not last)
+        grid.add_column(name, overflow="fold", no_wrap=name != head[-1])
     for number, row in enumerate(rows):
         grid.add_row(*map(Text, row), style="bold red" if number in marked else "")
     Console(markup=False, highlight=False, emoji=False).print(grid)

@@ -3,59 +3,31 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 import click
 
 from cdcwb.cli.console import print_json, print_lines, safe, working
-from cdcwb.cli.options import as_json, to
+from cdcwb.cli.options import TIME, as_json, to, with_default
 from cdcwb.errors import OptionError
 from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.words import plural, size
 
+_POINT: Final = "a point as in --from; messages from there on are not captured."
+_CONFIG: Final = (
+    "Properties of the client (librdkafka), name=value lines; default: the file that CDCWB_KAFKA_CONFIG names."
+)
+_PATIENCE: Final = "Give up after so long without an answer or a message."
+
 
 @click.command()
 @click.argument("url", metavar="URL")
-@click.option(
-    "--from",
-    "start",
-    metavar="POINT",
-    default="earliest",
-    show_default=True,
-    help="earliest, an offset, or a time (ISO 8601; UTC if it has no zone).",
-)
-@click.option(
-    "--until",
-    "end",
-    metavar="POINT",
-    default="latest",
-    show_default=True,
-    help="latest, or a point as in --from; messages from there on are not captured.",
-)
+@with_default("--from", "start", "POINT", "earliest", f"earliest, an offset, or a {TIME}")
+@with_default("--until", "end", "POINT", "latest", f"latest, or {_POINT}")
 @to("DIR", "A folder; one that has a part of the capture is continued.", need="a folder")
-@click.option(
-    "--client-config",
-    "config",
-    metavar="FILE",
-    type=click.Path(),
-    help="Properties of the client (librdkafka), name=value lines; default: the file that CDCWB_KAFKA_CONFIG names.",
-)
-@click.option(
-    "--wait",
-    "patience",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    default=PATIENCE,
-    show_default=True,
-    help="Give up after so long without an answer or a message.",
-)
-@click.option(
-    "--file-size",
-    metavar="BYTES",
-    type=click.IntRange(min=1),
-    default=FILE_BYTES,
-    show_default=True,
-    help="Keys and values in one file.",
-)
+@click.option("--client-config", "config", metavar="FILE", type=click.Path(), help=_CONFIG)
+@with_default("--wait", "patience", "SECONDS", PATIENCE, _PATIENCE, click.FloatRange(min=0.1))
+@with_default("--file-size", "file_size", "BYTES", FILE_BYTES, "Keys and values in one file.", click.IntRange(min=1))
 @as_json
 def capture(
     url: str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cdcwb.cli.console import FINE, UNUSABLE, print_json, print_lines, print_rows, safe
-from cdcwb.cli.options import CaptureArguments, as_json, format_and_options, no_stream, source
+from cdcwb.cli.options import CAPTURE, CaptureArguments, as_json, format_and_options, source
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.source import info_of
 from cdcwb.words import plural
@@ -97,12 +97,8 @@ def _print_mixed(contents: Contents, as_json: bool) -> None:
 def _print_contents(contents: Contents) -> None:
     """A table of the files and their formats; files of one series that are alike are one row."""
     rows = contents.rows()
-    shown = rows[:_MOST_ROWS]
-    named = {entry.format for _, _, entry in shown}
-    for row in rows[_MOST_ROWS:]:  # a format that has not had a row has one
-        if row[2].format not in named:
-            named.add(row[2].format)
-            shown.append(row)
+    first = {row[2].format: row for row in reversed(rows)}
+    shown = rows[:_MOST_ROWS] + [row for row in rows[_MOST_ROWS:] if row is first[row[2].format]]  # one of each format
     lines = []
     for name, count, entry in shown:
         confidence = f"{entry.confidence:.2f}" if entry.recognised and not entry.side else ""
@@ -144,7 +140,7 @@ def _saved(paths: tuple[str, ...]) -> Identification | None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(), callback=no_stream)
+@click.argument("file", **CAPTURE)
 @click.option(
     "--offset", type=Offset(), required=True, help="Offset in the decompressed file, in bytes: 1234 or 0x4D2."
 )

@@ -12,77 +12,46 @@ from typing import Any, Final
 
 import click
 
+from cdcwb.cli import options as shared
 from cdcwb.cli.console import FINE, PROBLEMS, UNUSABLE, print_lines, safe, working
-from cdcwb.cli.options import (
-    Filters,
-    format_and_options,
-    infer_keys_option,
-    key_values,
-    narrowing,
-    no_stream,
-    pairs_option,
-    strict,
-    to,
-)
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import absolute
 from cdcwb.words import plural
 from cdcwb.writing import naming
 
+_OTHER: Final = "Another capture to compare PATH with, in replay_and_reconcile."
+_OWN: Final = "A parameter of the notebook, such as table shop.orders"
 THRESHOLDS: Final = 4
 """A condition of ``--fail-if`` holds; the reports are written."""
 
 
 @click.command()
 @click.argument("name")
-@click.argument("path", type=click.Path(), callback=no_stream)
-@to(
+@click.argument("path", **shared.CAPTURE)
+@shared.to(
     "FILE",
     "FILE.html; the facts go to FILE.json in the same folder. With all: a folder.",
     need="FILE.html, or with all a folder: a report is a page and a file of facts",
     remote=True,
 )
-@narrowing("tables", "time_from", "time_to")
+@shared.narrowing("tables", "time_from", "time_to")
 @click.option(
     "--time-zone", metavar="ZONE", help="Time zone of displayed times, such as Europe/Berlin or +08:00 (default: UTC)."
 )
-@click.option(
-    "--with",
-    "other",
-    metavar="OTHER",
-    type=click.Path(),
-    callback=no_stream,
-    help="Another capture to compare PATH with, in replay_and_reconcile.",
+@click.option("--with", "other", metavar="OTHER", help=_OTHER, **shared.CAPTURE)
+@shared.repeated("-p", "--parameter", "own", metavar="NAME VALUE", type=(str, str), text=_OWN)
+@shared.repeated("--redact", metavar="TABLE.COLUMN", text="Redact the values of this column, such as HR.EMP.SALARY")
+@shared.repeated(
+    "--fail-if", metavar="CONDITION", text='End with exit code 4 if this holds, such as "open_transactions > 0"'
 )
-@click.option(
-    "-p",
-    "--parameter",
-    "own",
-    metavar="NAME VALUE",
-    type=(str, str),
-    multiple=True,
-    help="A parameter of the notebook, such as table shop.orders; may be repeated.",
-)
-@click.option(
-    "--redact",
-    metavar="TABLE.COLUMN",
-    multiple=True,
-    help="Redact the values of this column, such as HR.EMP.SALARY; may be repeated.",
-)
-@click.option(
-    "--fail-if",
-    metavar="CONDITION",
-    multiple=True,
-    help='End with exit code 4 if this holds, such as "open_transactions > 0"; may be repeated.',
-)
-@infer_keys_option
-@format_and_options
-@strict
+@shared.infer_keys_option
+@shared.format_and_options
+@shared.strict
 def report(
     name: str,
     path: str,
     target: str,
-    filters: Filters,
+    filters: shared.Filters,
     time_zone: str | None,
     other: str | None,
     own: tuple[tuple[str, str], ...],
@@ -122,12 +91,11 @@ def report(
         judgement = judge(parse_thresholds(fail_if), facts_of)
         lines = [f"{target}: {headline(facts_of[name])}"]
     print_lines(list(map(safe, lines)))
-    for stem, sentence in failed.items():
-        _complain(f"{stem} was not made: {sentence}")
-    for sentence in judgement.unknown:
-        _complain(f"not evaluated: {sentence}")
-    for sentence in judgement.broken:
-        _complain(f"threshold broken: {sentence}")
+    wrong = [f"{stem} was not made: {sentence}" for stem, sentence in failed.items()]
+    wrong += [f"not evaluated: {sentence}" for sentence in judgement.unknown]
+    wrong += [f"threshold broken: {sentence}" for sentence in judgement.broken]
+    for sentence in wrong:
+        print(f"cdcwb: {safe(sentence)}", file=sys.stderr, flush=True)
     if judgement.broken:
         return THRESHOLDS
     if failed:
@@ -162,15 +130,7 @@ def _own_parameters(name: str, pairs: tuple[tuple[str, str], ...]) -> dict[str, 
                 return json.loads(text)
         return text
 
-    values = key_values(pairs)
-    return {
-        key: [understood(key, item) for item in value] if isinstance(value, list) else understood(key, value)
-        for key, value in values.items()
-    }
-
-
-def _complain(text: str) -> None:
-    print(f"cdcwb: {safe(text)}", file=sys.stderr, flush=True)
+    return shared.key_values([(key, understood(key, text)) for key, text in pairs])
 
 
 def _print_progress(text: str) -> None:
@@ -183,8 +143,8 @@ def _print_progress(text: str) -> None:
 @click.argument("format_name", metavar="FORMAT")
 @click.option("--changes", type=click.IntRange(min=0), required=True, help="Number of logical changes.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
-@to("DIR", "The folder to write to; it is created.", need="a folder")
-@pairs_option("A property of the capture, such as files=8 or shape=xxd")
+@shared.to("DIR", "The folder to write to; it is created.", need="a folder")
+@shared.pairs_option("A property of the capture, such as files=8 or shape=xxd")
 def synth(format_name: str, changes: int, seed: int, target: str, options: dict[str, Any]) -> None:
     """Generate a capture of any size in DIR/capture, and the expected tables in DIR/truth; FORMAT is gbase8s,
     qlik-kafka, qlik-change-table, goldengate, idm-event-log, debezium, sqlserver-ct, maxwell or canal."""

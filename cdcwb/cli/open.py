@@ -14,14 +14,15 @@ import click
 
 from cdcwb import machine
 from cdcwb.cli.console import FINE, print_lines, safe
-from cdcwb.cli.options import format_and_options, no_stream, to
+from cdcwb.cli.options import CAPTURE, format_and_options, to
 from cdcwb.errors import CaptureError, OptionError
+from cdcwb.formats.source import absolute
 
 _LOOPBACK: Final = "--ServerApp.ip=127.0.0.1"
 
 
 @click.command(name="open", context_settings={"ignore_unknown_options": True})
-@click.argument("path", type=click.Path(), callback=no_stream)
+@click.argument("path", **CAPTURE)
 @click.argument("more", metavar="[JUPYTER ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
 @to(
     "FOLDER",
@@ -50,9 +51,9 @@ def open_capture(
     if more and not more[0].startswith("-"):
         raise OptionError(f"expected one capture, found also '{more[0]}'")
     checked = check_capture(path, format_name, options)
-    absolute_path = path if "://" in path else str(Path(path).expanduser().absolute())
+    absolute_path = path if "://" in path else absolute(path)
     name = last_part(absolute_path)
-    folder = Path(target or f"{name.stem or name.name}-workbench").expanduser().absolute()
+    folder = Path(absolute(target or f"{name.stem or name.name}-workbench"))
     first = notebook_path(page).name if page else None
     if not no_lab and find_spec("jupyterlab") is None:
         raise OptionError("jupyterlab is not installed: run pip install 'cdcwb[lab]', or give --no-lab")

@@ -64,16 +64,12 @@ class Time(click.ParamType):
             self.fail(f"expected a time such as 2025-03-23 or 2025-03-23T10:57:19Z, found '{value}'", param, ctx)
 
 
-def key_values(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def key_values(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Options as a dictionary; a key that is given several times holds the list of its values."""
-    values: dict[str, Any] = {}
+    values: dict[str, list[Any]] = {}
     for key, text in pairs:
-        if key in values:
-            earlier = values[key]
-            values[key] = [*earlier, text] if isinstance(earlier, list) else [earlier, text]
-        else:
-            values[key] = text
-    return values
+        values.setdefault(key, []).append(text)
+    return {key: texts if len(texts) > 1 else texts[0] for key, texts in values.items()}
 
 
 class Target(click.Path):
@@ -126,39 +122,43 @@ def source(command: Command) -> Command:
         return command(**arguments, source=CaptureArguments(paths, format_name, options))
 
     wrapped: Any = format_and_options(collected)
-    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(), callback=no_stream)(
-        wrapped
-    )
+    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, **CAPTURE)(wrapped)
 
 
-def no_stream(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+def _no_stream(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """The path or paths. Raises OptionError for ``-``."""
     if STREAM in (value if isinstance(value, tuple) else (value,)):
         raise OptionError("a capture is not read from standard input (-); write it to a file and name that")
     return value
 
 
+CAPTURE: Final[dict[str, Any]] = {"type": click.Path(), "callback": _no_stream}
+"""The path of a capture, as an argument or an option."""
+
+
+def repeated(*names: str, metavar: str, text: str, **about: Any) -> Callable[[Command], Command]:
+    """An option that may be repeated; ``text`` is its help."""
+    return click.option(*names, metavar=metavar, multiple=True, help=f"{text}; may be repeated.", **about)
+
+
 def pairs_option(text: str) -> Callable[[Command], Command]:
     """``-o KEY=VALUE``, which may be repeated: the keyword ``options``, a dictionary. ``text`` is its help."""
-
-    def understood(_ctx: click.Context, _param: click.Parameter, value: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        return key_values(value)
-
-    about: dict[str, Any] = {"metavar": "KEY=VALUE", "type": KeyValue(), "multiple": True, "callback": understood}
-    return click.option("-o", "--option", "options", help=f"{text}; may be repeated.", **about)
+    about: dict[str, Any] = {"type": KeyValue(), "callback": lambda _ctx, _param, pairs: key_values(pairs)}
+    return repeated("-o", "--option", "options", metavar="KEY=VALUE", text=text, **about)
 
 
 def format_and_options(command: Command) -> Command:
     """``--format NAME`` and ``-o KEY=VALUE``: the format and its reader options."""
     command = pairs_option("An option of the format's reader, such as charset=gb18030")(command)
-    return click.option(
-        "--format",
-        "format_name",
-        metavar="NAME",
-        default="auto",
-        show_default=True,
-        help="Format name; auto: detected from the content.",
-    )(command)
+    text = "Format name; auto: detected from the content."
+    return with_default("--format", "format_name", "NAME", "auto", text)(command)
+
+
+def with_default(
+    name: str, keyword: str, metavar: str, default: Any, text: str, kind: Any = None
+) -> Callable[[Command], Command]:
+    """An option whose help ``text`` ends with its default."""
+    return click.option(name, keyword, metavar=metavar, default=default, show_default=True, help=text, type=kind)
 
 
 as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -213,26 +213,12 @@ def narrowing(*names: str) -> Callable[[Command], Command]:
     return decorated
 
 
+TIME: Final = "time (ISO 8601; UTC if it has no zone)."
 _NARROWING: Final = {
-    "tables": click.option(
-        "--table", "tables", metavar="NAME", multiple=True, help="Keep only this table; may be repeated."
-    ),
-    "transactions": click.option(
-        "--transaction",
-        "transactions",
-        metavar="ID",
-        multiple=True,
-        help="Keep only this transaction; may be repeated.",
-    ),
-    "time_from": click.option(
-        "--from",
-        "time_from",
-        type=Time(),
-        help="Keep what happened at or after this time (ISO 8601; UTC if it has no zone).",
-    ),
-    "time_to": click.option(
-        "--until", "time_to", type=Time(), help="Keep what happened before this time (ISO 8601; UTC if it has no zone)."
-    ),
+    "tables": repeated("--table", "tables", metavar="NAME", text="Keep only this table"),
+    "transactions": repeated("--transaction", "transactions", metavar="ID", text="Keep only this transaction"),
+    "time_from": click.option("--from", "time_from", type=Time(), help=f"Keep what happened at or after this {TIME}"),
+    "time_to": click.option("--until", "time_to", type=Time(), help=f"Keep what happened before this {TIME}"),
     "where": click.option(
         "--where",
         metavar="FILTER",

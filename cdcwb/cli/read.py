@@ -9,31 +9,10 @@ import click
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.cli.console import (
-    FINE,
-    PROBLEMS,
-    Step,
-    print_json,
-    print_lines,
-    print_rows,
-    safe,
-    standard_output,
-    to_json,
-    working,
-)
-from cdcwb.cli.options import (
-    STREAM,
-    CaptureArguments,
-    Filters,
-    KeyValue,
-    NearestChoice,
-    as_json,
-    narrowing,
-    overwriting,
-    source,
-    strict,
-    to,
-)
+from cdcwb.cli import console
+from cdcwb.cli import options as shared
+from cdcwb.cli.console import FINE, PROBLEMS, Step, print_json, print_lines, print_rows, safe, working
+from cdcwb.cli.options import CaptureArguments, Filters
 from cdcwb.dataset import total
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import is_remote
@@ -50,10 +29,10 @@ STREAMS: Final = ("jsonl", "csv")
 
 
 @click.command()
-@narrowing()
-@source
-@strict
-@as_json
+@shared.narrowing()
+@shared.source
+@shared.strict
+@shared.as_json
 def summary(source: CaptureArguments, filters: Filters, strict: bool, as_json: bool) -> int:
     """Show what a capture contains and whether it is healthy."""
     from cdcwb.analysis.summary import summarize
@@ -71,10 +50,10 @@ def summary(source: CaptureArguments, filters: Filters, strict: bool, as_json: b
 
 
 @click.command()
-@narrowing("tables")
-@source
-@strict
-@as_json
+@shared.narrowing("tables")
+@shared.source
+@shared.strict
+@shared.as_json
 def continuity(source: CaptureArguments, filters: Filters, strict: bool, as_json: bool) -> int:
     """Check that each change of a row begins where the one before it ended; show where a version is missing, came
     again, or came out of order."""
@@ -93,13 +72,13 @@ def continuity(source: CaptureArguments, filters: Filters, strict: bool, as_json
 
 
 @click.command()
-@click.option("--view", type=NearestChoice(list(model.TABLES)), required=True, help="The table to write.")
-@to("FILE", "FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.", remote=True)
-@click.option("--as", "kind", type=NearestChoice(STREAMS), help="Format of standard output (default: jsonl).")
+@click.option("--view", type=shared.NearestChoice(list(model.TABLES)), required=True, help="The table to write.")
+@shared.to("FILE", "FILE.jsonl, FILE.parquet or FILE.csv; - is standard output.", remote=True)
+@click.option("--as", "kind", type=shared.NearestChoice(STREAMS), help="Format of standard output (default: jsonl).")
 @click.option("--exact", is_flag=True, help="CSV: do not escape text that a spreadsheet would run as a formula.")
-@narrowing()
-@source
-@strict
+@shared.narrowing()
+@shared.source
+@shared.strict
 def export(
     source: CaptureArguments, view: str, target: str, kind: str | None, exact: bool, filters: Filters, strict: bool
 ) -> int:
@@ -107,7 +86,7 @@ def export(
     from cdcwb.analysis.export import check_target, check_url, write_stream
     from cdcwb.analysis.export import export as write
 
-    if target != STREAM:
+    if target != shared.STREAM:
         if is_remote(target):  # before Spark starts
             check_url(target)
         else:
@@ -119,21 +98,22 @@ def export(
     with working("looking through the files") as step:
         capture = opened(source, filters, step)
         step(f"writing {view}")
-        if target == STREAM:
-            with standard_output() as out:
+        if target == shared.STREAM:
+            with console.standard_output() as out:
                 write_stream(capture, view, kind or STREAMS[0], out, exact=exact)
         else:
             written = write(capture, view, target, exact=exact)
             print_lines([safe(f"{target}: {view}, {size(written)}")])
         step("counting problems")
-        sick = strict and has_problems(capture)
-    return PROBLEMS if sick else FINE
+        problems = capture.rows("problems", ["severity"])
+        worse = problems.where(lambda batch: pc.not_equal(batch["severity"], str(model.Severity.INFO)))
+        return PROBLEMS if strict and worse.fold(len, total) else FINE
 
 
 @click.command()
-@to("DIR", "A new folder.", need="a new folder")
-@overwriting("a saved capture")
-@source
+@shared.to("DIR", "A new folder.", need="a new folder")
+@shared.overwriting("a saved capture")
+@shared.source
 def save(source: CaptureArguments, target: str, overwrite: bool) -> None:
     """Save all tables of a capture, in a folder that every command opens as a capture."""
     from cdcwb.analysis.export import check_folder
@@ -178,34 +158,20 @@ def check_images(reading: Reading) -> None:
         raise OptionError("option images: this command needs values; leave images=false out")
 
 
-def has_problems(capture: Capture) -> bool:
-    """Whether a capture has a problem of severity warning or error."""
-    problems = capture.rows("problems", ["severity"])
-    worse = problems.where(lambda batch: pc.not_equal(batch["severity"], str(model.Severity.INFO)))
-    return worse.fold(len, total) > 0
-
-
 # --- history ----------------------------------------------------------------------------------------------------------
 
+_KEY: Final = "A column of the row's key and its value, such as id=42"
 _SHOWN: Final = ("transaction_id", "user", "position", "table_version", "change_mask")
 _TITLES: Final = {"transaction_id": "transaction", "table_version": "table version", "change_mask": "change mask"}
 
 
 @click.command()
 @click.option("--table", metavar="NAME", required=True, help="The row's table: schema.table, or table.")
-@click.option(
-    "--key",
-    "pairs_of_key",
-    metavar="COLUMN=VALUE",
-    type=KeyValue(),
-    multiple=True,
-    required=True,
-    help="A column of the row's key and its value, such as id=42; may be repeated.",
-)
-@narrowing("transactions", "time_from", "time_to", "where")
-@source
-@as_json
-@to("FILE.jsonl", "Write the output of --json to this file.", required=False)
+@shared.repeated("--key", "pairs_of_key", metavar="COLUMN=VALUE", type=shared.KeyValue(), required=True, text=_KEY)
+@shared.narrowing("transactions", "time_from", "time_to", "where")
+@shared.source
+@shared.as_json
+@shared.to("FILE.jsonl", "Write the output of --json to this file.", required=False)
 def history(
     source: CaptureArguments,
     table: str,
@@ -218,8 +184,8 @@ def history(
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.history import RowHistory
 
-    as_json = as_json or target == STREAM
-    path = None if target is None or target == STREAM else check_target(target, [], ("jsonl",))
+    as_json = as_json or target == shared.STREAM
+    path = None if target is None or target == shared.STREAM else check_target(target, [], ("jsonl",))
     with working("looking through the files") as step:
         capture = opened(source, filters, step, check_images)
         step("looking for the row")
@@ -240,7 +206,7 @@ def json_line(change: dict[str, Any]) -> str:
     plain = {name: value for name, value in change.items() if name not in left_out}
     fields = ("column", "old", "new", "old_known")
     differences = [{name: difference[name] for name in fields} for difference in change["differences"]]
-    return to_json(plain | {"differences": differences}, indent=None)
+    return console.to_json(plain | {"differences": differences}, indent=None)
 
 
 def _print(table: str, key: dict[str, str], changes: list[dict[str, Any]]) -> None:

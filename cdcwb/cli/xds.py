@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cdcwb.cli import options as shared
 from cdcwb.cli.console import print_lines, safe, working
-from cdcwb.cli.options import CaptureArguments, KeyValue, Target, Time, infer_keys_option, overwriting, source, to
+from cdcwb.cli.options import CaptureArguments
 from cdcwb.cli.read import check_images, opened
 from cdcwb.errors import OptionError
 from cdcwb.formats.options import nearest
@@ -28,39 +29,31 @@ Pairs = tuple[tuple[str, str], ...]
 _OF_DOCUMENTS: Final = ("batch_size", "schema", "class_names", "types")
 """Settings that apply to captures of other formats too."""
 
+_DECISIONS: Final = "FILE.jsonl: the decision on each row, with its reason."
 _MOST: Final = 10
+_SNAPSHOT: Final = (
+    "A file with the current rows of a table, for query-back; may be repeated (default: folder NAME.snapshot of log "
+    "NAME)."
+)
 
 
 @click.command()
-@to(
+@shared.to(
     "FILE|DIR",
     "FILE.xml or FILE.xds: all documents in one file; else a new folder: one file per document.",
     need="FILE.xml or a new folder",
 )
-@click.option(
-    "--snapshot",
-    "snapshots",
-    metavar="TABLE=FILE",
-    type=KeyValue(),
-    multiple=True,
-    help="A file with the current rows of a table, for query-back; may be repeated (default: folder NAME.snapshot of "
-    "log NAME).",
-)
+@click.option("--snapshot", "snapshots", metavar="TABLE=FILE", type=shared.KeyValue(), multiple=True, help=_SNAPSHOT)
 @click.option("--no-snapshot", is_flag=True, help="Do not use the folder NAME.snapshot of log NAME.")
 @click.option("--driver-user", metavar="USER", help="The driver's database user: its own changes are not published.")
 @click.option(
-    "--as-of", type=Time(), help="Do not publish rows with a later event_time yet (with -o future_events=true)."
+    "--as-of", type=shared.Time(), help="Do not publish rows with a later event_time yet (with -o future_events=true)."
 )
 @click.option("--batch-size", metavar="N", type=int, help="Events per document, 1 to 128.")
-@click.option(
-    "--decisions",
-    metavar="FILE",
-    type=Target("FILE.jsonl"),
-    help="FILE.jsonl: the decision on each row, with its reason.",
-)
-@infer_keys_option
-@overwriting("a folder of XDS documents")
-@source
+@click.option("--decisions", metavar="FILE", type=shared.Target("FILE.jsonl"), help=_DECISIONS)
+@shared.infer_keys_option
+@shared.overwriting("a folder of XDS documents")
+@shared.source
 def xds(
     source: CaptureArguments,
     target: str,
@@ -162,11 +155,9 @@ def _snapshot(form: str, snapshots: Pairs, options: Mapping[str, Any]) -> Snapsh
         return None
     if form != _LOG:
         raise OptionError(f"--snapshot is for event logs ({_LOG}); this is a {form} capture")
-    files: dict[str, str] = {}
-    for table, file in snapshots:
-        if table in files:
-            raise OptionError(f"two snapshots of table '{table}' are given")
-        files[table] = file
+    files = shared.key_values(snapshots)
+    if twice := next((table for table, file in files.items() if isinstance(file, list)), None):
+        raise OptionError(f"two snapshots of table '{twice}' are given")
     spelled = {name: text for name, text in options.items() if name in ("null_text", "charset")}
     if spelled.get("null_text", "").lower() in ("auto", "none", ""):
         spelled.pop("null_text", None)

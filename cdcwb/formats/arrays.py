@@ -9,7 +9,7 @@ keys make a group: the texts of all values are in a pool, and at the end every e
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, Protocol
 
@@ -42,6 +42,22 @@ def as_array(values: pa.Array) -> Bools:
 def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
     """``schema.table``, or ``table`` without a schema; null without a table."""
     return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
+
+
+def table_names(label: str) -> set[str]:
+    """The names that a table is asked for by: its label, and what follows the first or the last dot of that."""
+    return {label, label.partition(".")[2], label.rpartition(".")[2]}
+
+
+NamesOf = Callable[[str], set[str]]
+"""Gives the names that something with a text, such as the path of a file, is asked for by."""
+
+
+def are_named(texts: pa.Array, names: Collection[str], names_of: NamesOf = table_names) -> pa.BooleanArray:
+    """Whether each text, such as a label, has one of some names; false for null."""
+    coded = texts.dictionary_encode()
+    named = [not names_of(text).isdisjoint(names) for text in coded.dictionary.to_pylist()]
+    return pc.fill_null(pa.array(named, pa.bool_()).take(coded.indices), False)
 
 
 def slices(buffer: Bytes, start: Offsets, end: Offsets, null: Bools | None = None) -> pa.Array:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import as_array, columns_in, filled, labels
+from cdcwb.formats.arrays import are_named, as_array, columns_in, filled, labels
 from cdcwb.formats.bitmask import disagreement
 from cdcwb.formats.dissector import Format, Pairing
 from cdcwb.formats.kernels import Bools, Ints
@@ -383,8 +383,7 @@ def _with_keys(changes: pa.RecordBatch, keys: Mapping[str, Sequence[str]]) -> pa
     """Keys from the after image, else the before image, null if neither has all of their columns."""
     names = labels(changes["schema_name"], changes["table_name"])
     for table, columns in keys.items():
-        named = pc.or_kleene(pc.equal(names, table), pc.equal(changes["table_name"], table))
-        rows = np.flatnonzero(as_array(named))
+        rows = np.flatnonzero(as_array(are_named(names, [table])))
         if not len(rows):
             continue
         after, before = changes["after"].take(pa.array(rows)), changes["before"].take(pa.array(rows))

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import numpy as np
 import zstandard
@@ -36,6 +36,7 @@ from cdcwb.formats.source import (
     HeldBytes,
     LocalFile,
     Source,
+    absolute,
     became_shorter,
     files_below,
     forget,
@@ -99,7 +100,7 @@ def _local(path: str | os.PathLike[str]) -> Path:
         raise CaptureError(sentence, path=":".join([*name.split(":")[:2], "…"]))
     url = _URL.match(name)
     if url and url[1].lower() == "file":
-        name = unquote(urlsplit(name).path)
+        name = unquote("".join(name.partition("://")[2].partition("/")[1:]))
     elif url:
         shown = _LOGIN.sub("//", name)
         if url[1].lower() == "kafka":
@@ -109,7 +110,7 @@ def _local(path: str | os.PathLike[str]) -> Path:
         raise CaptureError(f"{url[1]}:// is not supported ({supported}); copy the files here", path=shown)
     if not name:
         raise CaptureError("the path is empty")
-    return Path(os.path.normpath(Path(name).absolute()))
+    return Path(os.path.normpath(absolute(name)))
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -191,7 +191,9 @@ def _cache_class() -> Any:
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             """None, if the kernel has to be compiled."""
-            found = super().load_overload(sig, target_context)
+            found = None
+            with contextlib.suppress(OSError):  # the folder may be that of another user
+                found = super().load_overload(sig, target_context)
             if found is None:
                 _announce()
             return found

@@ -57,16 +57,17 @@ class Maxwell(JsonMessages):
     }
 
     def claims(self, body: Mapping[str, Any]) -> bool:
-        """See :meth:`JsonMessages.claims`: ``database``, ``ts`` and a type of Maxwell's."""
+        """See :meth:`JsonMessages.claims`: ``database``, a whole number as ``ts``, and a type of Maxwell's."""
         kind = body.get("type")
         is_known = kind in (*_ROWS, *_MARKS) or (isinstance(kind, str) and bool(_DEFINITIONS.fullmatch(kind)))
-        return is_known and "isDdl" not in body and "ts" in body and isinstance(body.get("database"), str)
+        is_message = isinstance(body.get("ts"), int) and isinstance(body.get("database"), str)
+        return is_known and is_message and "isDdl" not in body
 
     def event(self, body: Mapping[str, Any], options: Mapping[str, str]) -> Mapping[str, Any]:
         """See :meth:`JsonMessages.event`."""
         if not self.claims(body):
             found = {name: body.get(name) for name in ("database", "type", "ts")}
-            raise ValueError(f"expected a database, a type such as insert, and ts, found {found!r:.200}")
+            raise ValueError(f"expected a database, a type such as insert, and a number as ts, found {found!r:.200}")
         kind = body["type"]
         is_definition = kind not in _ROWS and kind not in _MARKS
         event: dict[str, Any] = {
@@ -97,7 +98,7 @@ class Maxwell(JsonMessages):
         match key:
             case {"database": str(database), "table": str(table)}:
                 columns = {name[3:]: value for name, value in key.items() if name.startswith("pk.")}
-            case [str(database), str(table), [*pairs]]:
+            case [str(database), str(table), [*pairs]] if all(isinstance(pair, dict) for pair in pairs):
                 columns = {name: value for pair in pairs for name, value in pair.items()}
             case _:
                 return event
@@ -122,6 +123,7 @@ def _images(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
     row, old = body.get("data"), body.get("old") or {}
     if not isinstance(row, dict) or not isinstance(old, dict):
         raise ValueError(f"expected objects in data and old, found {row!r:.40} and {old!r:.40}")
+    row |= {name: None for name in old if name not in row}  # without output_nulls
     key = {str(name): row.get(name) for name in body.get("primary_key_columns") or ()} or None
     before = row if kind == "delete" else {**row, **old} if kind == "update" else None
     return {"key": key, "before": before, "after": None if kind == "delete" else row}

@@ -183,6 +183,14 @@ def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
     return int(both[0] // _MICROSECOND), both[0] != both[1]
 
 
+def in_utc(us: Ints, state: npt.NDArray[np.int8], zone: Zone) -> Bools:
+    """Converts the times of :func:`iso_times` that have no zone of their own; a mask of those that are ambiguous or do
+    not exist in the zone."""
+    doubtful, bare = np.zeros(len(us), dtype=np.bool_), np.flatnonzero(state & (IS_TIME | HAS_ZONE) == IS_TIME)
+    us[bare], doubtful[bare] = to_utc(us[bare], zone)
+    return doubtful
+
+
 def offset_name(offset: int) -> str:
     """``+09:00`` for an offset in microseconds."""
     minutes = abs(offset) // _MINUTE

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cdcwb import model
 from cdcwb.errors import CaptureError
-from cdcwb.formats.arrays import columns_in, filled, labels
+from cdcwb.formats.arrays import are_named, columns_in, filled, labels, table_names
 from cdcwb.formats.columns import TableColumn, TableVersion, parsed
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.options import nearest
@@ -86,7 +86,7 @@ def versions_schema(
 ) -> pa.Schema:
     """The schema of a request, with the type of each column in each version. Raises CaptureError for an unknown table
     or column."""
-    known = [one for one in versions if one.full_name and request.name in (one.table_name, one.full_name)]
+    known = [one for one in versions if one.full_name and request.name in table_names(one.full_name)]
     if not known:
         raise no_table(request, (one.full_name for one in versions if one.full_name))
     columns = ((one.name, type_of(version, one)) for version in versions_of(known, request) for one in version.columns)
@@ -164,10 +164,7 @@ def selected(batch: pa.RecordBatch, wanted: Wanted) -> pa.Array | None:
         chosen = pa.array(sorted(wanted.transactions), pa.string())
         conditions.append(pc.is_in(batch.column("transaction_id"), chosen))
     if wanted.tables is not None:
-        names = pa.array(sorted(wanted.tables), pa.string())
-        table = batch.column("table_name")
-        full = pc.binary_join_element_wise(batch.column("schema_name"), table, ".")
-        conditions.append(pc.or_(pc.is_in(table, names), pc.fill_null(pc.is_in(full, names), False)))
+        conditions.append(are_named(labels(batch["schema_name"], batch["table_name"]), wanted.tables))
     return reduce(pc.and_, conditions) if conditions else None
 
 
@@ -260,7 +257,7 @@ def inferred_versions(tables: Tables) -> pa.Table:
 def inferred_schema(tables: Tables, request: TableRequest) -> pa.Schema:
     """The typed columns of a table. Raises CaptureError for an unknown table or column."""
     names = {(schema, name): f"{schema}.{name}" if schema else name for schema, name in tables}
-    columns = [columns for table, columns in tables.items() if request.name in (table[1], names[table])]
+    columns = [columns for table, columns in tables.items() if request.name in table_names(names[table])]
     if not columns:
         raise no_table(request, names.values())
     return request_schema(chosen_columns(dict.fromkeys(columns[0], pa.string()), request), request)

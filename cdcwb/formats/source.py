@@ -287,7 +287,9 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     from pyarrow import fs
 
     if not is_remote(path):
-        return Path(path).is_file()
+        with suppress(OSError):  # a name that is too long, or below a folder that cannot be read
+            return Path(path).is_file()
+        return False
     folder = folders_of(str(path))[0]
     if str(path) not in _infos and folder not in _listings and "/" in _parts(str(path))[2]:
         _listings.add(folder)
@@ -625,7 +627,9 @@ class Source:
 
 def absolute(path: str | os.PathLike[str]) -> str:
     """A local path as an absolute one, a URL as it is."""
-    return str(path) if is_remote(path) else str(Path(path).expanduser().absolute())
+    if is_remote(path):
+        return str(path)
+    return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - no error for the home of an unknown user
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:

@@ -10,6 +10,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from cdcwb import model
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
 from cdcwb.formats import options as opt
-from cdcwb.formats.arrays import as_array, column_of, filled, maps_of
+from cdcwb.formats.arrays import as_array, column_of, filled, maps_of, table_names
 from cdcwb.formats.changes import Halved, joined
 from cdcwb.formats.columns import TableColumn, TableVersion, cast, parsed
 from cdcwb.formats.containers.delimited import DIALECT_OPTIONS, TOKENS, charset_of, tokens_of
@@ -66,7 +67,7 @@ from cdcwb.formats.dissector import (
 )  # fmt: skip
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import Bools, Ints
-from cdcwb.formats.moments import Zone, moments, to_utc
+from cdcwb.formats.moments import EARLIEST, IS_TIME, LATEST, MICROSECONDS, Zone, in_utc, iso_times
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_splits import FileRange, RowScan, Split, cut, read_range, row_kinds, splits_of
@@ -129,14 +130,17 @@ class RowBatch:
         return self.rows.text(self.names.index(name)) if name in self.names else pa.nulls(len(self), pa.string())
 
     def time(self, name: str, zone: Zone | None = None) -> pa.Array:
-        """A column as timestamps, with a problem for each invalid one. ``zone``: that of its times (None: UTC)."""
+        """A column as timestamps, with a problem for each invalid one. ``zone``: that of times without one (None:
+        UTC)."""
         texts = self.text(name)
-        times, invalid = moments(texts)
+        utc, state = iso_times(texts)
+        doubtful = in_utc(utc, state, timedelta(0) if zone is None else zone)
+        is_time = (state & IS_TIME > 0) & (utc >= EARLIEST) & (utc <= LATEST)
+        invalid = (state > 0) & ~is_time
         self.problem(invalid, Problem.TIME_RANGE, lambda row: f"{name}: expected a time, found {texts[row].as_py()!r}")
-        if zone is None:
-            return times
-        utc, _ = to_utc(pc.fill_null(times.cast(pa.int64()), 0).to_numpy(), zone)
-        return pa.array(utc, times.type, mask=as_array(pc.is_null(times)))
+        said = "is ambiguous or missing in its time zone; the earlier one is used"
+        self.problem(doubtful & is_time, Problem.TIME_ZONE, lambda row: f"{name}: {texts[row].as_py()} {said}")
+        return pa.array(utc, MICROSECONDS, mask=~is_time)
 
     def operations(
         self, name: str, meanings: Mapping[str, tuple[Kind, Operation]]
@@ -222,7 +226,7 @@ class TableFile:
     def is_wanted(self, wanted: Wanted) -> bool:
         """Whether it may have rows of the requested tables."""
         tables = wanted.tables
-        return tables is None or self.version is None or not tables.isdisjoint((self.table.table, self.table.label))
+        return tables is None or self.version is None or not tables.isdisjoint(table_names(self.table.label))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -657,7 +661,7 @@ class TableRows(RowFormat):
 
     def table_schema(self, plan: Plan, request: TableRequest) -> pa.Schema:
         """See :meth:`cdcwb.formats.dissector.Format.table_schema`."""
-        found = [one for one in plan.versions if request.name in (one.table.table, one.table.label)]
+        found = [one for one in plan.versions if request.name in table_names(one.table.label)]
         if not found:
             raise no_table(request, (one.table.label for one in plan.versions))
         columns = (
@@ -670,7 +674,7 @@ class TableRows(RowFormat):
     def typed_part(self, plan: Plan, file: int, part: RowSegments, request: TableRequest) -> Iterator[pa.RecordBatch]:
         """The rows of one table in a part as typed columns."""
         schema, entry = self.table_schema(plan, request), plan.files[file]
-        if request.name not in (entry.table.table, entry.table.label):
+        if request.name not in table_names(entry.table.label):
             return
         images, wanted = images_of(request), Wanted(images=False, columns=frozenset(schema.names))
         types = list(schema.field(images[0]).type)

@@ -301,16 +301,18 @@ def files_changed() -> CaptureError:
 
 class TransactionHeaders:
     """The headers of the transactions of a split. ``kind``: codes of kinds; ``number``: the index of their transaction
-    in ``names``; ``change``: the events of changes."""
+    in ``names``; ``change``: the events of changes. A transaction that is delivered again has its name twice."""
 
     def __init__(self, events: pa.Table, crossing: Crossing = NOTHING) -> None:
         self.events = events.filter(pc.is_valid(events["transaction_id"])).combine_chunks()
         self.crossing = crossing
-        named = self.column("transaction_id").dictionary_encode()
-        self.names: pa.Array = named.dictionary
-        self.number: Ints = named.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         known = pc.index_in(self.column("kind"), pa.array([str(kind) for kind in KINDS]))
         self.kind: Ints = pc.fill_null(pc.add(known, 1), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        named = self.column("transaction_id").dictionary_encode()
+        found = TransactionSpans.among(self.kind, named.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+        delivered = pa.array(found.index).dictionary_encode()
+        self.names: pa.Array = named.dictionary.take(pa.array(found.number).take(delivered.dictionary))
+        self.number: Ints = delivered.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         self.change = np.flatnonzero(self.kind >= CHANGE)
 
     @classmethod
@@ -340,7 +342,8 @@ class TransactionHeaders:
     def endings(self) -> dict[int, Ending]:
         """How the transactions of this split continue in later ones."""
         known = self.crossing.endings
-        return {at: known[name] for at, name in enumerate(self.names.to_pylist() if known else ()) if name in known}
+        last = {name: at for at, name in enumerate(self.names.to_pylist() if known else ())}
+        return {at: known[name] for name, at in last.items() if name in known}
 
     @cached_property
     def tables(self) -> tuple[Ints, list[tuple[str | None, str | None]]]:
@@ -391,9 +394,10 @@ class TransactionHeaders:
         both = np.zeros((2, len(begin)), np.int64)
         if not self.crossing.before and not self.crossing.after:
             return both[0], both[1]
-        numbers = {name: number for number, name in enumerate(self.names.to_pylist())}
+        named = [*enumerate(self.names.to_pylist())]
         of_table = {label: code for code, label in enumerate(self.tables[1])}
         for side, known in enumerate((self.crossing.before, self.crossing.after)):
+            numbers = {name: number for number, name in (named if side else reversed(named))}
             for (name, schema, label), beside in known.items():
                 code = of_table.get((schema, label))
                 if name not in numbers or code is None or beside.kind == CHANGE:
@@ -452,8 +456,10 @@ class TransactionHeaders:
         own, counts = np.arange(len(self.change)), np.zeros(len(self.kind), np.bool_)
         partner, earlier = (of[: len(own)] for of in (self.halves.partner, self.halves.earlier))
         counts[self.change] = ((partner < 0) | (partner > own)) & ~earlier  # the first half
-        groups = Groups(self.events.append_column("counts", pa.array(counts)))
+        events = self.events.append_column("counts", pa.array(counts)).append_column("number", pa.array(self.number))
+        groups = Groups(events, "number")
         facts = {
+            "transaction_id": self.names,
             "begin_position": position.take(begin),
             "began_at": time.take(begin),
             "user": user,

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.filters import compared
+from cdcwb.filters import compared, labels
+from cdcwb.formats.arrays import NamesOf
 from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros, time_of
 
@@ -124,12 +125,12 @@ class Texts:
 
 
 class Codes:
-    """Texts with few distinct values: a code for each row, -1 for null. ``short``: a pattern of what ``==`` may leave
-    out (:data:`cdcwb.filters.SHORT`)."""
+    """Texts with few distinct values: a code for each row, -1 for null. ``short``: the names that ``==`` takes for
+    a text (:data:`cdcwb.filters.SHORT`)."""
 
     kind = "text"
 
-    def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: str = "") -> None:
+    def __init__(self, codes: npt.NDArray[Any], texts: pa.Array, short: NamesOf | None = None) -> None:
         self.codes = codes
         self.texts = texts
         self.short = short
@@ -257,10 +258,8 @@ def headers_of(batch: pa.RecordBatch) -> Headers:
 
 
 def table_labels(batch: pa.RecordBatch) -> pa.Array:
-    """The tables of rows: ``schema.table``, or the one of them that is known; :data:`NO_TABLE` without both."""
-    names = (batch["schema_name"], batch["table_name"])
-    label = pc.coalesce(pc.binary_join_element_wise(*names, "."), *names, "")
-    return pc.if_else(pc.equal(label, ""), NO_TABLE, label)
+    """The tables of rows as :func:`cdcwb.filters.labels` names them, but :data:`NO_TABLE` without a table."""
+    return pc.fill_null(labels(batch), NO_TABLE)
 
 
 TEXTS: Final = {

@@ -340,7 +340,7 @@ class RecordIndex:
             "event_no": Numbers(numbers["event_no"]),
         }
         for name in _CODED:
-            columns[name] = Codes(numbers[name], self._text(name), SHORT.get(name, ""))
+            columns[name] = Codes(numbers[name], self._text(name), SHORT.get(name))
         for name in _PLAIN:
             if name in numbers:
                 columns[name] = Numbers(numbers[name])

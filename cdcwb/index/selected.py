@@ -53,7 +53,7 @@ class Selected:
         changes, transactions = self.changes, self.changes.transactions
         texts = {name: pa.array(changes.texts[name], pa.string()) for name in ("table", "operation", "outcome")}
         return {
-            **{name: Codes(changes.codes[name], known, SHORT.get(name, "")) for name, known in texts.items()},
+            **{name: Codes(changes.codes[name], known, SHORT.get(name)) for name, known in texts.items()},
             "user": Codes(changes.users, pa.array(transactions.texts["user"], pa.string())),
             "changed_columns": Codes(changes.set, pa.array(changes.sets, pa.list_(pa.string()))),
             "transaction": Codes(changes.transaction, transactions.rows["transaction_id"]),

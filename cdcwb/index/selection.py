@@ -16,6 +16,7 @@ from typing import Any, Final
 import traitlets
 
 from cdcwb.errors import OptionError
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.options import check_value, nearest
 from cdcwb.times import parse_time
 from cdcwb.words import plural
@@ -91,9 +92,9 @@ class Selection(traitlets.HasTraits):
     def _check_names(self, field: str, values: list[str]) -> None:
         assert self._known is not None
         known = {*self._known(field)}
-        plain = {name.partition(".")[2] for name in known} if field == "tables" else set()
+        short = set().union(*map(table_names, known)) if field == "tables" else set()
         for value in values:
-            if value not in known and value not in plain:
+            if value not in known and value not in short:
                 if field == "transactions":  # very many
                     alike = sorted(name for name in known if name.startswith(f"{value}@"))[:3]
                     hint = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""

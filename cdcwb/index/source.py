@@ -7,9 +7,7 @@ sizes and the times of the files. Others exist as long as they are used.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -42,6 +40,7 @@ from cdcwb.index.store import Store
 from cdcwb.model import TABLES
 from cdcwb.opening import SAVED, read_description, saved_at
 from cdcwb.stored import Stored, batches_of, group_sizes
+from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -134,7 +133,7 @@ def open_source(
     """
     import cdcwb
 
-    home = None if folder is None else Path(folder).expanduser().absolute()
+    home = None if folder is None else Path(absolute(folder))
     if home is not None:
         with suppress(OSError):  # a note that cannot be written raises the error
             home.mkdir(parents=True, exist_ok=True)
@@ -223,13 +222,12 @@ def _facts(capture: Capture) -> tuple[dict[str, Any], pa.Table, pa.Table]:
 
 def _of_events(capture: Capture, home: Path | None, options: Mapping[str, Any]) -> IndexedCapture:
     """A capture whose files cannot be read again: its events are stored completely, as long as the source exists."""
-    folder = Path(tempfile.mkdtemp(prefix="cdcwb-index-"))
+    store = Store(None)
+    folder = scratch(store, "cdcwb-index-")
     capture.rows("events", TABLES["events"].names).write(folder)
     parts = sorted(folder.glob("*.parquet"))
-    index = build_index(Store(None), records_of(parts), *_facts(capture))
-    source = IndexedCapture(index, home, options, parts, lambda: capture)
-    weakref.finalize(source, shutil.rmtree, folder, ignore_errors=True)
-    return source
+    index = build_index(store, records_of(parts), *_facts(capture))
+    return IndexedCapture(index, home, options, parts, lambda: capture)
 
 
 def _all(capture: Capture, name: str) -> pa.Table:

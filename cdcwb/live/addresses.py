@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.moments import moment
@@ -120,14 +120,14 @@ class Topics:
     def parse(cls, url: str) -> Topics:
         """The topics of ``kafka://host:port[,host:port]/topic[,topic]`` or ``…/^regular expression``. Raises
         OptionError; a password is not quoted."""
-        servers = urlsplit(url).netloc
+        servers = re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]
         if "@" in servers:
             raise OptionError(
                 "a Kafka URL has no user and password, because URLs are stored and shown; give sasl.username and "
                 f"sasl.password in a file that {KAFKA_CONFIG} names, or as {_KAFKA}SASL_USERNAME and "
                 f"{_KAFKA}SASL_PASSWORD"
             )
-        # a regular expression may have what urlsplit takes for a query or a fragment
+        # a regular expression may have what is a query or a fragment elsewhere
         topics = unquote(url.partition("://")[2].partition("/")[2])
         if not url.lower().startswith("kafka://") or not servers or not topics:
             raise OptionError(f"{_TOPICS}, found {url!r}")

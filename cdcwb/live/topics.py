@@ -126,15 +126,12 @@ def _alone(folder: Path) -> Iterator[None]:
     Raises CaptureError if another run has it, and where the block cannot write."""
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = try_lock(folder)
-        if handle is None:
-            raise CaptureError("another run is writing to this folder", path=str(folder))
-        try:
+        with try_lock(folder) as has_lock:
+            if not has_lock:
+                raise CaptureError("another run is writing to this folder", path=str(folder))
             for part in folder.glob("*/.cdcwb-*.part"):
                 part.unlink()
             yield
-        finally:
-            os.close(handle)
 
 
 def _continued(folder: Path, cluster: str, wanted: Range, client: Client) -> Range:

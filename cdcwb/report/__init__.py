@@ -5,7 +5,7 @@ A notebook uses :mod:`cdcwb.report.show` for its output, :mod:`cdcwb.report.open
 """
 
 from cdcwb.report.facts import read_facts, record
-from cdcwb.report.opening import check_parameters, open_page
+from cdcwb.report.opening import check_parameters
 from cdcwb.report.runner import execute, notebook_path, notebooks, run_report
 from cdcwb.report.suite import run_suite
 
@@ -14,7 +14,6 @@ __all__ = [
     "execute",
     "notebook_path",
     "notebooks",
-    "open_page",
     "read_facts",
     "record",
     "run_report",

@@ -34,25 +34,19 @@ _HEADINGS: Final = {
     "began_at": "begin",
     "bytes": "size",
     "changed_at": "time",
-    "duration_us": "duration",
     "ended_at": "end",
     "event_type": "type",
     "lasted_us": "duration",
     "most_us": "longest",
-    "p50_us": "p50",
-    "p95_us": "p95",
-    "p99_us": "p99",
-    "record_id": "record",
     "record_type": "type",
     "sentence": "what",
     "table_version": "version",
-    "transaction_id": "transaction",
 }
-"""Headings of columns that are not their names."""
+"""Headings of columns that are not their names without unit and ``_id``."""
 
 Record: TypeAlias = dict[str, Any]
-Rows: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 Columns: TypeAlias = "str | Mapping[str, str]"
+Find: TypeAlias = Callable[[Mapping[str, Any]], "int | None"]
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -71,21 +65,9 @@ class Document:
     role: str = ""
 
 
-def headline(text: str) -> Document:
-    """The answer of a page in a sentence. A report has it in its head."""
-    return Document(f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>', text, HEADLINE)
-
-
 def note(text: str) -> Document:
     """A sentence."""
     return Document(f'<p class="cdcwb-note">{escape(visible(text, 1000))}</p>', text)
-
-
-def verdict(health: Health) -> Document:
-    """The two sentences about the health of a capture."""
-    what, sentence = (escape(visible(text, 600)) for text in (health.what, health.verdict))
-    html = f'<div class="cdcwb-verdict {health.tone}"><p class="what">{what}</p><p>{sentence}</p></div>'
-    return Document(html, f"{health.what} {health.verdict}")
 
 
 _ROOM, _LONG = 14, ' class="long"'  # characters that fit a card in large type
@@ -173,7 +155,7 @@ class Figure:
 
     figure: go.Figure
     numbers: Table
-    record: Callable[[Mapping[str, Any]], int | None] | None = None
+    record: Find | None = None
 
 
 Block: TypeAlias = Document | Widget | Table | Figure
@@ -197,6 +179,7 @@ class PanelState:
     rows: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class Answer:
     """Figures, tables and sentences of one panel, in order.
 
@@ -206,54 +189,46 @@ class Answer:
     ``folder``: of the capture, left out of the names of files in tables.
     """
 
-    def __init__(
-        self, title: str = "", links: Links | None = None, state: PanelState | None = None, folder: str = ""
-    ) -> None:
-        self.title = title
-        self.links = links
-        self.folder = folder
-        self.state = state or PanelState()
-        self._display = page_display()
-        self.headline = ""
-        self.facts: dict[str, Any] = {}
-        self.blocks: list[Block] = []
+    title: str = ""
+    links: Links | None = None
+    state: PanelState = field(default_factory=PanelState)
+    folder: str = ""
+    headline: str = field(default="", init=False)
+    facts: dict[str, Any] = field(default_factory=dict, init=False)
+    blocks: list[Block] = field(default_factory=list, init=False)
+    _display: Any = field(default_factory=page_display, init=False)
 
     # --- content ------------------------------------------------------------------------------------------------------
 
     def verdict(self, health: Health) -> None:
-        """The health of the capture."""
-        self.blocks.append(verdict(health))
+        """The two sentences about the health of the capture."""
+        what, sentence = (escape(visible(text, 600)) for text in (health.what, health.verdict))
+        html = f'<div class="cdcwb-verdict {health.tone}"><p class="what">{what}</p><p>{sentence}</p></div>'
+        self.document(html, f"{health.what} {health.verdict}")
 
     def page_headline(self, text: str) -> None:
-        """The answer of the page."""
-        self.blocks.append(headline(text))
+        """The answer of the page in a sentence. A report has it in its head."""
+        self.document(f'<p class="cdcwb-answer">{escape(visible(text, 600))}</p>', text, HEADLINE)
 
-    def note(self, text: str) -> None:
-        """A sentence."""
-        self.blocks.append(note(text))
+    def note(self, *texts: str) -> None:
+        """Sentences."""
+        self.blocks += map(note, texts)
 
     def cards(self, values: Iterable[tuple[str, str, str] | None]) -> None:
         """A few key figures: title, value and a note each; None is left out."""
         self.blocks.append(cards(values))
 
-    def table(self, rows: Rows, columns: Columns, **about: Any) -> None:
+    def table(self, rows: list[Record], columns: Columns, **about: Any) -> None:
         """Rows under headings (:class:`Table`)."""
-        plain = records(rows)
-        self.blocks.append(Table(plain, headings(columns, plain), folder=self.folder, **about))
+        self.blocks.append(Table(rows, headings(columns, rows), folder=self.folder, **about))
 
-    def chart(
-        self,
-        figure: go.Figure,
-        rows: Sequence[Mapping[str, Any]] = (),
-        columns: Columns = "",
-        record: Callable[[Mapping[str, Any]], int | None] | None = None,
-    ) -> None:
+    def chart(self, figure: go.Figure, rows: list[Record], columns: Columns, record: Find | None = None) -> None:
         """A figure, and rows and headings with the same numbers (:class:`Figure`)."""
-        self.blocks.append(Figure(figure, Table(records(rows[:_INSTEAD]), headings(columns)), record))
+        self.blocks.append(Figure(figure, Table(rows[:_INSTEAD], headings(columns)), record))
 
-    def document(self, html: str, text: str) -> None:
-        """Escaped HTML, with the text for a page without HTML."""
-        self.blocks.append(Document(html, text))
+    def document(self, html: str, text: str, role: str = "") -> None:
+        """Escaped HTML, with the text for a page without HTML (:class:`Document`)."""
+        self.blocks.append(Document(html, text, role))
 
     def widget(self, shown: Any) -> None:
         """An ipywidget."""
@@ -263,12 +238,11 @@ class Answer:
         """Facts for scripts and tests."""
         self.facts |= facts
 
-    def linked(self, rows: Rows) -> list[Record]:
+    def linked(self, rows: list[Record]) -> list[Record]:
         """The rows, on a live page with the number of their ``record``."""
-        plain = records(rows)
-        if self.links is None or not plain or "record" in plain[0]:
-            return plain
-        return [{**row, "record": record} for row, record in zip(plain, self.links.find(plain), strict=True)]
+        if self.links is None or not rows or "record" in rows[0]:
+            return rows
+        return [{**row, "record": record} for row, record in zip(rows, self.links.find(rows), strict=True)]
 
     # --- for scripts --------------------------------------------------------------------------------------------------
 
@@ -333,18 +307,8 @@ def headings(columns: Columns, rows: Sequence[Mapping[str, Any]] = ()) -> dict[s
     pairs = [part.strip().partition(": ") for part in columns.split(";") if part.strip()]
     shown = {name.rstrip("?"): heading for name, _, heading in pairs}
     empty = {name[:-1] for name, *_ in pairs if name[-1] == "?" and not any(row[name[:-1]] for row in rows)}
-    usual = {name: _HEADINGS.get(name) or name.replace("_", " ") for name in shown if name not in empty}
-    return {name: shown[name] or heading for name, heading in usual.items()}
-
-
-def records(rows: Rows) -> list[Record]:
-    """Rows as plain Python values; of a frame of Arrow columns null is None, and numbers keep every digit."""
-    if isinstance(rows, list):
-        return rows
-    if not hasattr(rows, "columns"):
-        return [dict(row) for row in rows]
-    plain: list[Record] = pa.Table.from_pandas(rows, preserve_index=False).to_pylist()
-    return plain
+    own = {name: name.removesuffix("_us").removesuffix("_id").replace("_", " ") for name in shown}
+    return {name: shown[name] or _HEADINGS.get(name, own[name]) for name in shown if name not in empty}
 
 
 def _frame(table: Table) -> pd.DataFrame:

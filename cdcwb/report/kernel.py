@@ -4,6 +4,7 @@ notebooks, so that they share a Spark session."""
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ class OwnKernelManager(AsyncKernelManager):
         return spec
 
 
-class Kernel:
+class Kernel(AbstractContextManager["Kernel"]):
     """A process in which notebooks run one after the other, each with an empty namespace: ``with Kernel() as kernel``.
 
     The process starts with the first notebook, and again with the next one if it ended unexpectedly. The state of
@@ -59,11 +60,13 @@ class Kernel:
         self._last: PapermillNotebookClient | None = None  # it has the manager of the process, and a client for it
         self._folder: Path | None = None
 
-    def __enter__(self) -> Kernel:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no process, and nothing that one has prepared."""
+        return self._last is None
 
     def run(self, notebook: Any, **options: Any) -> None:
         """Runs a notebook that papermill manages; ``options`` are those of its client.

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from cdcwb.analysis.continuity import Continuity
-from cdcwb.analysis.counters import Counters
-from cdcwb.analysis.keys import read_known
-from cdcwb.analysis.positions import Positions, Repeated
 from cdcwb.analysis.summary_text import Health, health
 from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
 from cdcwb.formats.options import as_list, as_object, nearest
-from cdcwb.formats.source import is_remote
-from cdcwb.opening import SAVED
+from cdcwb.formats.source import absolute, is_remote
 from cdcwb.report import show
 from cdcwb.times import parse_time
 from cdcwb.words import show_times_in, visible
@@ -34,9 +28,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PREPARED: Final = "prepared.json"
-"""The file of a capture that was saved for reports, in its folder: the original ``path``, the ``summary``, and further
-``answers`` that pages need (:attr:`cdcwb.Capture.answers`)."""
+PREPARED: Final[dict[str, tuple[str, dict[str, Any]]]] = {}
+"""Of each folder in which this process saved a capture for reports: the original path, and the answers that pages share
+(:attr:`cdcwb.Capture.answers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +51,9 @@ class OpenedCapture:
     bench: Any = None
 
 
-def open_page(asked: Parameters, images: bool = False) -> OpenedCapture:
-    """Opens the capture of the parameters. ``images``: the notebook needs values, so changes are kept with images.
-
-    Raises CaptureError (or a child) as :func:`cdcwb.load` does.
-    """
-    import cdcwb
-
-    capture = cdcwb.load(asked.path, asked.format, **asked.options)
-    return look_at(capture, limited(capture, asked), asked, images)
-
-
 def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = False) -> OpenedCapture:
-    """:func:`open_page` for an open capture. ``part`` is what the parameters limit it to."""
+    """The capture of the parameters; ``part`` is what they limit it to. ``images``: the notebook needs values, so
+    changes are kept with images."""
     from cdcwb.analysis.contents import readers
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize
@@ -77,10 +61,9 @@ def look_at(capture: Capture, part: Capture, asked: Parameters, images: bool = F
     snapshot: Any = TableSnapshot(part, asked.folder, images)
     if asked.limits:
         summary = summarize(snapshot, unfiltered=False, whole=capture if asked.tables else None)
-    elif snapshot.stored and (prepared := _prepared(asked.path)):
-        snapshot.answers.update(_answers(prepared["answers"]))
-        summary = dict(prepared["summary"])
     else:
+        if snapshot.stored and asked.path in PREPARED:
+            snapshot.answers.update(PREPARED[asked.path][1])
         summary = answer_of(snapshot, "summary", summarize)  # every page of a capture begins with it
     show.read_by(readers(capture, asked.options))
     times = (summary["first_time"], summary["last_time"])
@@ -117,10 +100,15 @@ def check_target(
 
 def open_target(target: str, **about: Any) -> Capture | None:
     """Opens the second capture of a comparison; None without one."""
+    asked = check_target(target, **about)
+    return None if asked is None else open_capture(asked)
+
+
+def open_capture(asked: Parameters) -> Capture:
+    """Opens the capture of the parameters. Raises CaptureError (or a child) as :func:`cdcwb.load` does."""
     import cdcwb
 
-    asked = check_target(target, **about)
-    return None if asked is None else cdcwb.load(asked.path, asked.format, **asked.options)
+    return cdcwb.load(asked.path, asked.format, **asked.options)
 
 
 def limited(capture: Capture, asked: Parameters) -> Capture:
@@ -140,24 +128,27 @@ def location_of(capture: Capture) -> str:
     return path
 
 
-SHARED: Final[dict[str, Callable[..., Any]]] = {
-    "counters": Counters,
-    "positions": Positions,
-    "repeated": Repeated,
-    "continuity": Continuity,
-    "known": read_known,
-}
-"""The answers that the pages of a report share, and what makes them of their fields."""
-
-
-def _answers(given: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The answers of a file."""
-    for row in given.get("continuity", {}).get("listed", []):
-        row["at"] = None if row["at"] is None else datetime.fromisoformat(row["at"])
-    return {name: read(**given[name]) for name, read in SHARED.items() if name in given}
-
-
 # --- parameters -------------------------------------------------------------------------------------------------------
+
+
+class Mistakes(list[str]):
+    """Sentences about everything that is wrong: ``with Mistakes() as wrong:`` raises one OptionError at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self:
+            raise OptionError("; ".join(self))
+
+    def tried(self, work: Callable[[], T], otherwise: T) -> T:
+        """The result of ``work``; ``otherwise`` if it raises an error about an option."""
+        try:
+            return work()
+        except (OptionError, ValueError) as error:
+            self.append(str(error))
+            return otherwise
+
 
 THEMES = ("auto", "light", "dark")
 """The themes of a page; auto: that of JupyterLab, or of the reader's system."""
@@ -214,36 +205,25 @@ def check_parameters(
     one of :data:`THEMES`. ``also``: checks of a notebook's own parameters, which raise OptionError. Raises OptionError
     with all errors.
     """
-    wrong: list[str] = []
-
-    def checked(parse: Callable[[], T], otherwise: T) -> T:
-        try:
-            return parse()
-        except OptionError as error:
-            wrong.append(str(error))
-            return otherwise
-
-    found_at = checked(partial(_find, path), "")
-    times = {"time_from": time_from, "time_to": time_to}
-    begin, end = (checked(partial(_time, name, text), None) for name, text in times.items())
-    if begin is not None and end is not None and begin > end:
-        wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
-    names: list[str] = checked(partial(_tables, tables), [])
-    target = Path(folder).expanduser().absolute() if folder else None
-    if target is not None and target.exists() and not target.is_dir():
-        wrong.append(f"folder: '{visible(target, 400)}' is a file")
-    understood: dict[str, Any] = checked(partial(as_object, "options", options), {})
-    if theme not in THEMES:
-        wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
-    if format not in ("", "auto", *FORMATS):
-        wrong.append(
-            f"format: there is no '{visible(format)}'.{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
-        )
-    zone = checked(partial(_zone, time_zone), "UTC")
-    for check in also:
-        checked(check, None)
-    if wrong:
-        raise OptionError("; ".join(wrong))
+    with Mistakes() as wrong:
+        found_at = wrong.tried(partial(_find, path), "")
+        times = {"time_from": time_from, "time_to": time_to}
+        begin, end = (wrong.tried(partial(_time, name, text), None) for name, text in times.items())
+        if begin is not None and end is not None and begin > end:
+            wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
+        names: list[str] = wrong.tried(partial(_tables, tables), [])
+        target = Path(absolute(folder)) if folder else None
+        if target is not None and target.exists() and not target.is_dir():
+            wrong.append(f"folder: '{visible(target, 400)}' is a file")
+        understood: dict[str, Any] = wrong.tried(partial(as_object, "options", options), {})
+        if theme not in THEMES:
+            wrong.append(f"theme: expected one of {', '.join(THEMES)}, found {visible(repr(theme))}")
+        if format not in ("", "auto", *FORMATS):
+            hint = f"{nearest(format, FORMATS)} There are: auto, {', '.join(FORMATS)}"
+            wrong.append(f"format: there is no '{visible(format)}'.{hint}")
+        zone = wrong.tried(partial(_zone, time_zone), "UTC")
+        for check in also:
+            wrong.tried(check, None)
     limits = [f"tables {', '.join(names)}"] if names else []
     limits += [f"from {begin.isoformat()}"] if begin is not None else []
     limits += [f"to {end.isoformat()}"] if end is not None else []
@@ -256,7 +236,7 @@ def check_parameters(
         time_to=end,
         folder=target,
         limits=limits,
-        shown=_prepared(found_at).get("path", found_at),
+        shown=PREPARED[found_at][0] if found_at in PREPARED else found_at,
         time_zone=zone,
         theme=theme,
     )
@@ -267,20 +247,13 @@ def _find(path: Any) -> str:
         raise OptionError("path: name a file or folder")
     if is_remote(path):
         return path
-    location = Path(path).expanduser()
+    location = Path(absolute(path))
     sources = Path(__file__).parents[2]
     is_inside = Path.cwd().is_relative_to(sources) and (sources / "notebooks").is_dir()
-    for candidate in (location.absolute(), *([sources / location] if is_inside else [])):
+    for candidate in (location, *([sources / path] if is_inside else [])):
         if candidate.exists():
             return str(candidate)
-    raise OptionError(f"path: there is no file or folder '{visible(location.absolute(), 400)}'")
-
-
-def _prepared(path: str) -> dict[str, Any]:
-    """What was saved for reports with a capture; empty without it."""
-    file = Path(path) / PREPARED
-    saved = file.is_file() and (Path(path) / SAVED).is_file()
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if saved else {}
+    raise OptionError(f"path: there is no file or folder '{visible(location, 400)}'")
 
 
 def _zone(text: Any) -> str:

@@ -15,8 +15,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +29,10 @@ from cdcwb.analysis.bookmarks import BOOKMARKS
 from cdcwb.analysis.images import IMAGES, maps_of
 from cdcwb.analysis.summary import summarize
 from cdcwb.capture import Capture, load
+from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags, labels
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.idm_event_log.layout import FORMAT as EVENT_LOG
 from cdcwb.formats.options import nearest
 from cdcwb.index.images import Pairs
@@ -69,48 +70,39 @@ def check_names(names: Iterable[str]) -> list[str]:
     ]
 
 
-def targets(capture: Capture, names: Sequence[str]) -> list[RedactedColumn]:
-    """The columns of a capture that ``schema.table.column`` or ``table.column`` name; case is ignored.
+def targets(captures: Sequence[Capture], names: Iterable[str]) -> list[list[RedactedColumn]]:
+    """The columns of each capture that ``schema.table.column`` or ``table.column`` name; case is ignored.
 
-    Raises OptionError for a name that is not a column of the capture: a mistyped column would not be redacted; and for
-    an event log.
+    Raises OptionError for a name that is a column of no capture: a mistyped column would not be redacted; and for an
+    event log.
     """
-    if names and capture.format == EVENT_LOG:
-        raise OptionError(
-            "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
-            "report on the other tables with --table"
-        )
-    known = _columns(capture)
-    matches: list[RedactedColumn] = []
-    wrong: list[str] = []
-    for name in names:
-        matching = [target for target in known if name.lower() in _spellings(target)]
-        if not matching:
-            all_of_them = sorted({f"{target.table}.{target.column}" for target in known})
-            shown = ", ".join(all_of_them[:_MOST]) + (" …" if len(all_of_them) > _MOST else "") or "none"
-            hint = nearest(name, [*all_of_them, *(spelling for target in known for spelling in _spellings(target))])
-            wrong.append(f"redact: there is no column '{visible(name)}' in the capture.{hint} There are: {shown}.")
-        matches += matching
+    wanted = {name.lower() for name in names}
+    columns = [_columns(capture) for capture in captures]
+    matches = [[target for target in known if _spellings(target) & wanted] for known in columns]
+    for capture, matching in zip(captures, matches, strict=True):
+        if capture.format == EVENT_LOG and (matching or len(captures) == 1):
+            raise OptionError(
+                "redact: an event log has the values of all columns in the same fields and cannot be redacted; "
+                "report on the other tables with --table"
+            )
+    known = sorted({f"{target.table}.{target.column}" for target in columns[0]})
+    shown = ", ".join(known[:_MOST]) + (" …" if len(known) > _MOST else "") or "none"
+    spellings = [spelling for target in columns[0] for spelling in _spellings(target)]
+    found = {spelling for matching in matches for target in matching for spelling in _spellings(target)}
+    wrong = [
+        f"redact: there is no column '{visible(name)}' in the capture.{nearest(name, [*known, *spellings])} "
+        f"There are: {shown}."
+        for name in names
+        if name.lower() not in found
+    ]
     if wrong:
         raise OptionError("; ".join(wrong))
-    return list(dict.fromkeys(matches))
-
-
-def check_known(captures: Sequence[Capture], names: Sequence[str]) -> list[list[str]]:
-    """For each capture, the names that are its columns. Raises OptionError for a name that no capture has."""
-    if len(captures) == 1 or not names:
-        return [list(names) for _ in captures]
-    spellings = [{spelling for target in _columns(capture) for spelling in _spellings(target)} for capture in captures]
-    matches = [[name for name in names if name.lower() in known] for known in spellings]
-    missing = [name for name in names if not any(name in matching for matching in matches)]
-    if missing:
-        targets(captures[0], missing)  # lists the known columns
     return matches
 
 
 def _spellings(target: RedactedColumn) -> set[str]:
     """The names of a column: with its schema, and without."""
-    return {f"{target.table}.{target.column}".lower(), f"{target.table.rpartition('.')[2]}.{target.column}".lower()}
+    return {f"{name}.{target.column}".lower() for name in table_names(target.table)}
 
 
 def _columns(capture: Capture) -> list[RedactedColumn]:
@@ -238,7 +230,7 @@ def save_captures(
     captures: Sequence[tuple[str, str, Mapping[str, Any]]], hidden: Sequence[str], folder: str, shared: str
 ) -> list[str]:
     """Saves captures into new folders, without the values of the columns ``hidden``, and returns the folders. The
-    original paths, for the text of reports, and the counts of each capture are written into its folder.
+    original path, for the text of reports, and the answers about each capture stay in this process (:data:`PREPARED`).
 
     The new folders are in ``folder`` or, if Spark runs on a cluster, in ``shared``, which all machines have.
     """
@@ -253,14 +245,11 @@ def save_captures(
             shutil.copyfile(marks, place / BOOKMARKS)
         saved.append(place)
     if hidden:
-        loaded = [load(place) for place in saved]
-        for place, capture, names in zip(saved, loaded, check_known(loaded, hidden), strict=True):
-            if names:
-                redact(place, targets(capture, names))
+        for place, columns in zip(saved, targets([load(place) for place in saved], hidden), strict=True):
+            if columns:
+                redact(place, columns)
     for (path, _, _), place in zip(captures, saved, strict=True):
         capture = load(place)
-        about: dict[str, Any] = {"path": path, "summary": summarize(capture)}
-        kept = {name: one for name, one in capture.answers.items() if is_dataclass(one) and not isinstance(one, type)}
-        about["answers"] = {name: asdict(one) for name, one in kept.items()}
-        (place / PREPARED).write_text(json.dumps(about, default=datetime.isoformat), encoding="utf-8")
+        answer_of(capture, "summary", summarize)
+        PREPARED[str(place)] = path, capture.answers
     return [str(place) for place in saved]

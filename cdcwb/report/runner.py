@@ -89,16 +89,13 @@ def run_report(
         with delivered_to(to) as local:
             return run_report(name, path, local, format, options, parameters, say, redact, fail_if)
     say = say or print_progress
-    check_wanted(path, to, format, options, parameters, redact, fail_if, [name], is_page=True)
+    wanted, chosen, _ = check_wanted(path, to, format, options, parameters, redact, fail_if, [name], is_page=True)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
-    notebook = notebook_path(name)
-    target = Path(to).expanduser().absolute()
-    wanted = ReportRequest.of(path, format, options, redact, parameters)
-    values = dict(parameters or {})
+    target = Path(absolute(to))
     with Kernel() as kernel, tempfile.TemporaryDirectory(prefix="cdcwb-report-") as folder:
         opened = keep(wanted, kernel, Path(folder), target.parent, say) if redact else wanted.captures
-        return make_report(notebook, wanted, opened, target, values, say, kernel).facts
+        return make_report(chosen[name], wanted, opened, target, parameters or {}, say, kernel).facts
 
 
 def check_page(target: Path) -> list[str]:

@@ -13,7 +13,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from cdcwb.charts.theme import CONFIG, DARK
+from cdcwb.charts.theme import CONFIG, DARK, add_meta
 from cdcwb.formats.dissector import Field
 from cdcwb.report import answer as blocks
 from cdcwb.report.answer import UNBROKEN, Answer, Block, Document, Figure, Links, Table, Widget
@@ -171,7 +171,7 @@ def put_blocks(answer: Answer) -> None:
 def _put(block: Block, links: Links | None = None) -> None:
     if isinstance(block, Figure):
         if links is not None:
-            block.figure.layout.meta = {**(block.figure.layout.meta or {}), "capture": links.capture}
+            add_meta(block.figure, capture=links.capture)
         numbers = block.numbers
         chart(block.figure, table_html(numbers.rows, numbers.columns) if numbers.columns else "")
     elif isinstance(block, Widget):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from cdcwb.formats.source import absolute, delivered_to, is_remote, url_of
 from cdcwb.opening import check_capture
 from cdcwb.report.facts import declared_facts, headline
 from cdcwb.report.html import IndexEntry, Siblings, title_of, write_index, write_scripts
-from cdcwb.report.opening import TARGETS, check_parameters, check_target
+from cdcwb.report.opening import TARGETS, Mistakes, check_parameters, check_target
 from cdcwb.report.redact import check_names
 from cdcwb.report.runner import (
     SOURCE,
@@ -65,15 +66,9 @@ class Suite:
 def members(names: Iterable[str] = ()) -> dict[str, Path]:
     """The notebooks of a suite by name; only ``names`` if they are given. Raises OptionError, which lists all errors in
     the names."""
-    paths, wrong = {}, []
-    for name in names:
-        try:
-            paths[name] = notebook_path(name)
-        except OptionError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return paths or {name: path for name, path in notebooks().items() if name not in ALONE}
+    with Mistakes() as wrong:
+        named = {name: wrong.tried(partial(notebook_path, name), Path()) for name in names}
+    return named or {name: path for name, path in notebooks().items() if name not in ALONE}
 
 
 def run_suite(
@@ -108,14 +103,11 @@ def run_suite(
             raise OptionError(wrong[0])
         with delivered_to(to, "index.html") as local:
             return run_suite(*(path, local, format, options, parameters, say, redact, fail_if, names, kernel, shared))
-    folder = Path(to).expanduser().absolute()
-    chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
-    wanted = ReportRequest.of(path, format, options, redact, parameters)
+    folder = Path(absolute(to))
+    wanted, chosen, thresholds = check_wanted(path, to, format, options, parameters, redact, fail_if, names)
     from cdcwb.report.kernel import Kernel  # imports papermill, which takes seconds
 
-    facts: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
-    entries: list[IndexEntry] = []
     reports: dict[str, Report] = {}
     with (
         tempfile.TemporaryDirectory(prefix="cdcwb-suite-") as work,
@@ -129,20 +121,20 @@ def run_suite(
             for name in sorted(set(parameters or {}) - set(own)):
                 say(f"{notebook.stem} has no parameter '{name}' and goes without")
             try:
-                report = make_report(notebook, wanted, opened, target, own, say, running, siblings)
+                if running.ended:  # with what was kept for pages
+                    opened = keep(wanted, running, Path(work), folder, say)
+                reports[notebook.stem] = make_report(notebook, wanted, opened, target, own, say, running, siblings)
             except CaptureError as error:
                 failed[notebook.stem] = str(error)
                 say(f"{notebook.stem} was not made: {error}")
                 for old in (target, target.with_suffix(".json")):
                     old.unlink(missing_ok=True)
-                continue
-            reports[notebook.stem] = report
-            facts[notebook.stem] = report.facts
-            entries.append(entry_of(notebook.stem, wanted.name, target.name, facts[notebook.stem]))
     if failed:  # no page leads to one that is not there
         made = {name: siblings.reports[name] for name in reports}
         for report in reports.values():
             report.write(replace(siblings, reports=made))
+    facts = {name: report.facts for name, report in reports.items()}
+    entries = [entry_of(name, wanted.name, f"{name}.html", of_report) for name, of_report in facts.items()]
     suite = Suite(facts, failed, entries, judge(thresholds, facts))
     write_index(folder, entries, datetime.now(UTC), version(), suite.judgement.broken, failed)
     return suite
@@ -171,61 +163,51 @@ def check_wanted(
     fail_if: Sequence[str],
     names: Sequence[str] = (),
     is_page: bool = False,
-) -> tuple[dict[str, Path], list[Threshold]]:
-    """The notebooks and thresholds of a suite, or of the reports ``names``, after all checks that are possible before a
-    process is started: notebooks, target, parameters, conditions, captures and their reader options. ``is_page``:
-    ``to`` is the file of one report, not a folder.
+) -> tuple[ReportRequest, dict[str, Path], list[Threshold]]:
+    """What a suite is about, its notebooks and thresholds, or those of the reports ``names``, after all checks that are
+    possible before a process is started: notebooks, target, parameters, conditions, captures and their reader options.
+    ``is_page``: ``to`` is the file of one report, not a folder.
     Raises one OptionError with all errors, or the CaptureError if the only error is a capture that cannot be read.
     """
-    wrong: list[str] = []
-    chosen: dict[str, Path] = {}
-    thresholds: list[Threshold] = []
-    try:
-        chosen = members(names)
-        if not chosen:
-            wrong.append("no notebooks came with this installation")
-    except OptionError as error:
-        wrong.append(str(error))
-    target = Path(to).expanduser().absolute()
-    if not is_page and target.exists() and not target.is_dir():
-        wrong.append(f"'{target}' is a file; name a folder")
-    else:
-        wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
-        wrong += check_above(target)
-    merged = dict(parameters or {})
-    known = sorted({name for notebook in chosen.values() for name in parameters_of(notebook)} - {*SOURCE})
-    of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
-    for name in merged if chosen else ():
-        if name not in known:
-            wrong.append(f"unknown parameter '{name}' of {of}.{nearest(name, known)} There are: {', '.join(known)}.")
-    checked = ("tables", "time_from", "time_to", "time_zone", "theme")
     failure: CaptureError | None = None
-    try:
-        common = {name: merged[name] for name in checked if name in merged}
-        location = absolute(path)
-        check_parameters(location, format, json.dumps(dict(options or {})), **common)
-        check_target(**{name: merged[name] for name in TARGETS if name in merged})
-        if LESSON in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
-            if options or format not in ("", "auto"):
-                wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
+    target = Path(absolute(to))
+    merged = dict(parameters or {})
+    with Mistakes() as wrong:
+        chosen: dict[str, Path] = wrong.tried(partial(members, names), {})
+        if not chosen and not wrong:
+            wrong.append("no notebooks came with this installation")
+        if not is_page and target.exists() and not target.is_dir():
+            wrong.append(f"'{target}' is a file; name a folder")
         else:
-            for one in ReportRequest.of(path, format, options, redact, merged).captures:
-                check_capture(*one)
-    except CaptureError as error:
-        failure = error
-        wrong.append(error.sentence)
-    wrong += check_names(redact)
-    try:
-        thresholds = parse_thresholds(fail_if)
+            wrong += check_page(target) if is_page else check_ending(target, "reports go into a folder")
+            wrong += check_above(target)
+        known = sorted({name for notebook in chosen.values() for name in parameters_of(notebook)} - {*SOURCE})
+        of = "any notebook" if len(chosen) != 1 else next(iter(chosen))
+        for name in merged if chosen else ():
+            if name not in known:
+                hint = f"{nearest(name, known)} There are: {', '.join(known)}."
+                wrong.append(f"unknown parameter '{name}' of {of}.{hint}")
+        checked = ("tables", "time_from", "time_to", "time_zone", "theme")
+        try:
+            common = {name: merged[name] for name in checked if name in merged}
+            check_parameters(absolute(path), format, json.dumps(dict(options or {})), **common)
+            check_target(**{name: merged[name] for name in TARGETS if name in merged})
+            wanted = ReportRequest.of(path, format, options, redact, merged)
+            if LESSON not in (re.sub(r"^\d+_", "", notebook.stem) for notebook in chosen.values()):
+                for one in wanted.captures:
+                    check_capture(*one)
+            elif options or format not in ("", "auto"):
+                wrong.append(f"{LESSON} is about a folder of captures; it has no format and no options")
+        except CaptureError as error:
+            failure = error
+            wrong.append(error.sentence)
+        wrong += check_names(redact)
+        thresholds: list[Threshold] = wrong.tried(partial(parse_thresholds, fail_if), [])
         declared = {name: kind for notebook in chosen.values() for name, kind in declared_facts(notebook).items()}
         wrong += check_facts(thresholds, declared) if chosen else []
-    except OptionError as error:
-        wrong.append(str(error))
-    if failure is not None and len(wrong) == 1:
-        raise failure
-    if wrong:
-        raise OptionError("; ".join(wrong))
-    return chosen, thresholds
+        if failure is not None and len(wrong) == 1:
+            raise failure
+    return wanted, chosen, thresholds
 
 
 def entry_of(name: str, capture: str, file: str, facts: Mapping[str, Any]) -> IndexEntry:

@@ -22,15 +22,15 @@ _TEXT: Final = 240  # characters of a value that are shown
 _CELL: Final = 90
 _REMOVES: Final = ("remove-value", "remove-all-values")
 _ADDS: Final = ("add-value", "add-attr")
-_MARKS: Final = {"": " ", "removed": "−", "added": "+"}
-_SIGNS: Final = {"del": "−", "ins": "+"}
+_SIGNS: Final = {"": " ", "removed": "−", "added": "+"}
+_ELEMENTS: Final = {"removed": "del", "added": "ins"}
 _DELETE: Final = 4
 _COLUMNS: Final = {"record_id": "record", "event": "event", "operation": "operation", "event_type": "type"}
-_EFFECTS: Final = ("removed", "added")
+_LINES: Final = 160
 
 
-def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
-    """The text of a document as HTML that shows it character by character, up to ``lines`` lines.
+def xml_html(xml: str, *, inside: bool = False) -> str:
+    """The text of a document as HTML that shows it character by character, up to :data:`_LINES` lines.
 
     Tags, values, the association, and removed and added values have CSS classes. The text need not be well-formed.
     ``inside``: only the content of ``input``, less indented.
@@ -39,11 +39,11 @@ def xml_html(xml: str, lines: int = 160, *, inside: bool = False) -> str:
     while written and not written[-1][1]:
         written.pop()
     body = "".join(
-        f'<span class="line {how}"><span class="mark">{_MARKS[how]}</span>{text}\n</span>'
-        for how, text in written[:lines]
+        f'<span class="line {how}"><span class="mark">{_SIGNS[how]}</span>{text}\n</span>'
+        for how, text in written[:_LINES]
     )
-    if len(written) > lines:
-        more = plural(len(written) - lines, "more line")
+    if len(written) > _LINES:
+        more = plural(len(written) - _LINES, "more line")
         body += f'<span class="line more"><span class="mark">…</span>{more}\n</span>'
     return f'<pre class="cdcwb-xml">{body}</pre>'
 
@@ -68,7 +68,7 @@ def _lines(xml: str) -> Iterator[tuple[str, str]]:
             if number:
                 yield effect, line
                 effect = line = ""
-            if kind in _EFFECTS and (token.strip() or is_tag):
+            if kind in _ELEMENTS and (token.strip() or is_tag):
                 effect = kind
             line += _tag_html(part) if is_tag else _text_html(part, kind)
     yield effect, line
@@ -108,7 +108,7 @@ def _text_html(text: str, kind: str) -> str:
     html = _escaped(text, _TEXT)
     if not kind or not html:
         return html
-    element = {"removed": "del", "added": "ins"}.get(kind)
+    element = _ELEMENTS.get(kind)
     return f"<{element}>{html}</{element}>" if element else f'<span class="{kind}">{html}</span>'
 
 
@@ -172,8 +172,8 @@ def _row(row: Mapping[str, Any], names: list[str]) -> str:
         cells.append('<td></td><td><span class="asked">asked of the table</span></td>')
     else:
         held = row.get("event_type") != _DELETE
-        for name, tag in (("old_value", "del"), ("new_value", "ins")):
-            cells.append(f"<td>{_changed(row[name], tag) if held and name in row else ''}</td>")
+        for name, effect in (("old_value", "removed"), ("new_value", "added")):
+            cells.append(f"<td>{_changed(row[name], effect) if held and name in row else ''}</td>")
     struck = "" if _is_published(row) else ' class="struck"'
     led = "" if row.get("record") is None else f' data-record="{row["record"]}" tabindex="0"'
     return f"<tr{struck}{led}>{''.join(cells)}</tr>"
@@ -190,12 +190,12 @@ def _shown(value: Any) -> str:
     return '<span class="null">—</span>' if value is None else escape(visible(value, _CELL))
 
 
-def _changed(value: str | None, tag: str) -> str:
+def _changed(value: str | None, effect: str) -> str:
     if value is None:
         return '<span class="null">NULL</span>'
-    shown = escape(visible(value, _CELL)) if value else '<span class="null">empty</span>'
+    shown, tag = escape(visible(value, _CELL)) if value else '<span class="null">empty</span>', _ELEMENTS[effect]
     more = f' <span class="cut">{count(len(value))} characters</span>' if len(value) > _CELL else ""
-    return f'<{tag}><span class="mark">{_SIGNS[tag]}</span>{shown}</{tag}>{more}'
+    return f'<{tag}><span class="mark">{_SIGNS[effect]}</span>{shown}</{tag}>{more}'
 
 
 def document_html(document: Mapping[str, Any], *, inside: bool = False, capture: str = "") -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from cdcwb.views.bench import Bench
@@ -23,37 +22,34 @@ if TYPE_CHECKING:
 
 __all__ = ["PAGES", "PageOf", "View", "Views"]
 
+
+def _panels(page: str, names: str) -> tuple[str, ...]:
+    """The keys of some panels: those of the page itself, or ``page.panel`` of another."""
+    return tuple(name if "." in name else f"{page}.{name}" for name in names.split())
+
+
+_TRANSACTIONS: Final = "timeline capture.over_time concurrency longest unfinished problems"
+_MASKS: Final = "over_time capture.over_time changed_columns together values idle keys bit_by_bit"
+
 PAGES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "capture": ("Capture", "capture:CapturePage", ("capture.over_time", "capture.tables", "capture.problems")),
-    "transactions": (
-        "Transactions",
-        "transactions:Transactions",
-        (
-            *("transactions.timeline", "capture.over_time", "transactions.concurrency", "transactions.longest"),
-            *("transactions.unfinished", "transactions.problems"),
-        ),
-    ),
-    "masks": (
-        "Change masks",
-        "masks:Masks",
-        (
-            *("masks.over_time", "capture.over_time", "masks.changed_columns", "masks.together", "masks.values"),
-            *("masks.idle", "masks.keys", "masks.bit_by_bit"),
-        ),
-    ),
-    "problems": ("Problems", "capture:CapturePage", ("capture.problems",)),
-    "continuity": ("Continuity of rows", "continuity:ContinuityPage", ()),
-    "drift": ("Schema drift", "drift:Drift", ()),
-    "event_log": ("Event log and XDS", "event_log:EventLog", ()),
-    "history": ("Row history", "replay:History", ()),
-    "replay": ("Replay and reconcile", "replay:Replay", ()),
+    "capture": ("Capture", "CapturePage", _panels("capture", "over_time tables problems")),
+    "transactions": ("Transactions", "Transactions", _panels("transactions", _TRANSACTIONS)),
+    "masks": ("Change masks", "Masks", _panels("masks", _MASKS)),
+    "problems": ("Problems", "CapturePage", _panels("capture", "problems")),
+    "continuity": ("Continuity of rows", "ContinuityPage", ()),
+    "drift": ("Schema drift", "Drift", ()),
+    "event_log": ("Event log and XDS", "EventLog", ()),
+    "history": ("Row history", "History", ()),
+    "replay": ("Replay and reconcile", "Replay", ()),
 }
-"""Pages by name: title, class, and the panels of the page that follow the selection, if it consists of these."""
+"""Pages by name: title, class in :mod:`cdcwb.views.pages`, and the panels of the page that follow the selection, if it
+consists of these."""
 
 
 def _class_of(page: str) -> type[Page]:
-    module, _, name = PAGES[page][1].partition(":")
-    kind: type[Page] = getattr(import_module(f"cdcwb.views.pages.{module}"), name)
+    from cdcwb.views import pages
+
+    kind: type[Page] = getattr(pages, PAGES[page][1])
     return kind
 
 
@@ -75,14 +71,12 @@ class PageOf:
         """The page of the notebook."""
         return _class_of(self._name)
 
-    def _panels(self) -> list[Panel]:
-        """The panels that follow the selection."""
-        pairs = [key.split(".") for key in self._live]
-        return [Panel(_class_of(page), name) for page, name in pairs]
-
     def __call__(self, **parameters: Any) -> View | Page:
         """The complete page, below the control bar."""
-        return View(self._bench, self._title, self._panels()) if self._live else self._page(**parameters)
+        if not self._live:
+            return self._page(**parameters)
+        pairs = [key.split(".") for key in self._live]
+        return View(self._bench, self._title, [Panel(_class_of(page), name) for page, name in pairs])
 
     def __getattr__(self, name: str) -> Callable[..., View | Answer]:
         if not name.startswith("_") and name in self._kind.panels():
@@ -131,7 +125,7 @@ class Views:
     def reconcile(self, other: Capture, **parameters: Any) -> Page:
         """The page that compares the capture, which is the source, with a target; ``rules`` configure the
         comparison."""
-        from cdcwb.views.pages.replay import Replay
+        from cdcwb.views.pages import Replay
 
         return Replay.of(self.bench.capture, other, **parameters)
 

@@ -59,7 +59,7 @@ class Bench:
         self.explorers: WeakSet[Any] = WeakSet()
         self.host: PageWidget | None = None
         self._pages = lru_cache(maxsize=_REMEMBERED)(self._selected_capture)
-        self.selection.observe(lambda _step: self._tell(), "version")
+        self.selection.observe(lambda _step: [view.follow() for view in [*self.followers, *self.explorers]], "version")
         self.selection.observe(lambda step: self._show(step["new"]), "record")
 
     @cached_property
@@ -119,10 +119,7 @@ class Bench:
     def prepare(self) -> str:
         """Builds the index in the running cell if it is missing, with progress and a button that cancels it. Returns
         :attr:`refusal`."""
-        with self.lock:
-            if "refusal" not in vars(self):
-                with making("Making the index of the capture"):
-                    return self.refusal
+        with self.lock, nullcontext() if "refusal" in vars(self) else making("Making the index of the capture"):
             return self.refusal
 
     def explore(self) -> ExplorerWidget:
@@ -148,18 +145,12 @@ class Bench:
             mask[rows[rows >= 0]] = True
             return mask
 
-    def _tell(self) -> None:
-        for view in [*self.followers, *self.explorers]:
-            view.follow()
-
     def _show(self, record: int | None) -> None:
-        if record is None:
-            return
-        if self.explorers:
+        if record is not None and not self.explorers and self.host is not None:
+            self.host.explorer(record)
+        elif record is not None:
             for explorer in list(self.explorers):
                 explorer.show(record)
-        elif self.host is not None:
-            self.host.explorer(record)
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -201,10 +192,9 @@ def making(what: str) -> Iterator[None]:
                 interrupt_main()
 
     def cancel() -> None:
-        late = None if session is not None else _session()
         if session is not None:
             session.interruptTag(tag)
-        elif late is not None:
+        elif (late := _session()) is not None:
             late.interruptAll()
 
     def watch() -> None:

@@ -32,9 +32,7 @@ def card(capture: Capture) -> str:
     tables = contents.changed_tables
     named = ", ".join(row["table"] for row in tables[:_NAMED])
     more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
-    operations: Counter[str] = Counter()
-    for row in tables:
-        operations.update(dict(row["operations"]))
+    operations = sum((Counter[str](dict(row["operations"])) for row in tables), Counter[str]())
     held = [entry["size"] for entry in capture.files]
     known = all(entry is not None for entry in held)
     codes = Counter(problem["code"] for problem in index.problem_list)

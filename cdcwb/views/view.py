@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -102,6 +101,7 @@ def show_times(figure: go.Figure, bench: Bench, window: tuple[datetime, datetime
     figure.add_shape(type="rect", xref="x", yref="y domain", x0=ends[0], x1=ends[1], y0=0, y1=1, **look)
 
 
+@dataclass(eq=False, repr=False)
 class View:
     """Panels of one capture under a title, for the last line of a cell; ``headings``: each panel has its own title.
 
@@ -109,15 +109,12 @@ class View:
     first figure and frame, and the facts of all panels.
     """
 
-    def __init__(
-        self, bench: Bench, title: str, panels: Sequence[Panel], controls: bool = True, headings: bool = True
-    ) -> None:
-        self.bench = bench
-        self.display = page_display()
-        self.title = title
-        self.panels = list(panels)
-        self.controls = controls
-        self.headings = headings
+    bench: Bench
+    title: str
+    panels: Sequence[Panel]
+    controls: bool = True
+    headings: bool = True
+    display: Any = field(default_factory=page_display, init=False)
 
     def answers(self) -> dict[str, Answer]:
         """The answers of all panels by their key."""
@@ -188,49 +185,29 @@ def links_of(bench: Bench) -> Links:
     return Links(bench.name, lambda rows: records_of(rows, bench.changes))
 
 
-_POSITIONS: Final = ("position", "first_position")
-_RECORD_IDS: Final = ("record_id", "first_record_id")
-
-
 def records_of(rows: Rows, changes: Changes) -> list[int | None]:
     """The number of the record of each row, None without one.
 
     Rows are matched by, in this order: ``file`` and ``offset``; ``position`` or ``first_position``; ``record_id`` or
     ``first_record_id``; ``transaction_id``.
     """
+    index = changes.record_index
+    files = {str(entry["file"]): int(entry["file_index"]) for entry in index.files}
     records: list[int | None] = [None] * len(rows)
-    for find in (_by_place, partial(_by_value, _POSITIONS), partial(_by_value, _RECORD_IDS), _by_transaction):
-        left = [number for number, record in enumerate(records) if record is None]
-        if left:
-            for number, record in zip(left, find([rows[number] for number in left], changes), strict=True):
-                records[number] = record
+    for number, row in enumerate(rows):
+        file, offset = files.get(str(row.get("file"))), row.get("offset")
+        if file is not None and isinstance(offset, int):
+            records[number] = index.at(file, offset)
+    for name in ("position", "record_id", "transaction_id"):
+        values = [row.get(name) if row.get(name) is not None else row.get(f"first_{name}") for row in rows]
+        wanted = {value for value, record in zip(values, records, strict=True) if record is None} - {None}
+        known = _of_transactions(wanted, changes) if name == "transaction_id" else index.first(name, wanted)
+        records = [known.get(value) if one is None else one for value, one in zip(values, records, strict=True)]
     return records
 
 
-def _by_place(rows: Rows, changes: Changes) -> list[int | None]:
-    numbers = {str(entry["file"]): int(entry["file_index"]) for entry in changes.record_index.files}
-    places = [(numbers.get(str(row.get("file"))), row.get("offset")) for row in rows]
-    return [
-        None if file is None or not isinstance(offset, int) else changes.record_index.at(file, offset)
-        for file, offset in places
-    ]
-
-
-def _by_value(names: Sequence[str], rows: Rows, changes: Changes) -> list[int | None]:
-    """By the first of some columns that has a value; the first of them is that of the index."""
-    values = _values(rows, names)
-    known = changes.record_index.first(names[0], {value for value in values if value is not None})
-    return [known.get(value) for value in values]
-
-
-def _by_transaction(rows: Rows, changes: Changes) -> list[int | None]:
-    values, ids = _values(rows, ("transaction_id",)), changes.transactions.rows["transaction_id"]
-    wanted = pc.is_in(ids, value_set=pa.array([*{*values} - {None}], ids.type)).to_numpy(zero_copy_only=False)
-    numbers = np.flatnonzero(wanted & (changes.transactions.record >= 0))
-    known = {ids[int(number)].as_py(): int(changes.transactions.record[number]) for number in numbers}
-    return [known.get(value) for value in values]
-
-
-def _values(rows: Rows, names: Sequence[str]) -> list[Any]:
-    """The first value of each row that is not None, of some columns."""
-    return [next((row[name] for name in names if row.get(name) is not None), None) for row in rows]
+def _of_transactions(wanted: set[Any], changes: Changes) -> dict[Any, int]:
+    """The first records of some transactions."""
+    ids, records = changes.transactions.rows["transaction_id"], changes.transactions.record
+    matches = pc.is_in(ids, value_set=pa.array([*wanted], ids.type)).to_numpy(zero_copy_only=False)
+    return {ids[int(n)].as_py(): int(records[n]) for n in np.flatnonzero(matches & (records >= 0))}

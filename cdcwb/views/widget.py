@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
@@ -37,6 +37,7 @@ _ASSETS: Final = resources.files("cdcwb.views")
 _SCRIPTS: Final = (resources.files("cdcwb.explore").joinpath("dom.js"), _ASSETS.joinpath("page.js"))
 _VALUES: Final = 300  # of a field, in its menu
 _MORE: Final = 40
+_CHANGES: Final = ("set", "toggle", "keep", "use", "time", "undo", "redo", "reset")  # of the selection
 _BUTTONS: Final = [["select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
 Message = dict[str, Any]
 
@@ -214,11 +215,11 @@ class PageWidget(anywidget.AnyWidget):
 
     def _heard(self, _widget: Any, content: Any, _buffers: Any) -> None:
         message: Message = content if isinstance(content, dict) else {}
-        step = _STEPS.get(str(message.get("do")))
-        if step is None:
-            return
-        with self.bench.lock, shown_as(self._display), self._told():
-            step(self, message)
+        name = str(message.get("do"))
+        step = self._change if name in _CHANGES else getattr(self, f"do_{name}", None)
+        if step is not None:
+            with self.bench.lock, shown_as(self._display), self._told():
+                step(message)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -228,26 +229,26 @@ class PageWidget(anywidget.AnyWidget):
         except CaptureError as wrong:
             self.wrong = wrong.sentence
 
-    def opened(self, message: Message) -> None:
+    def do_open(self, message: Message) -> None:
         """A page displays the widget, possibly again."""
         self._beside = bool(message.get("beside"))
         self.bar = self._controls()
 
-    def see(self, message: Message) -> None:
+    def do_seen(self, message: Message) -> None:
         """A panel becomes visible or invisible."""
         name = str(message.get("panel"))
         if name in self._panels:
             (self._seen.add if message.get("on") else self._seen.discard)(name)
             self._draw_seen()
 
-    def brush(self, message: Message) -> None:
+    def do_brush(self, message: Message) -> None:
         """Times are selected in a figure."""
         times = _times(message.get("x"))
         for name, state in self._states.items():
             state.brushed = name == message.get("panel") and times[0] is not None
         self.bench.selection.update(time_from=times[0], time_to=times[1])
 
-    def zoom(self, message: Message) -> None:
+    def do_zoom(self, message: Message) -> None:
         """The first figure of a panel is zoomed: it is drawn again with the content of the range."""
         name = str(message["panel"])
         if not message.get("figure"):
@@ -255,14 +256,14 @@ class PageWidget(anywidget.AnyWidget):
             self._states[name].window = None if first is None or last is None else (first, last)
             self._draw(name)
 
-    def point(self, message: Message) -> None:
+    def do_point(self, message: Message) -> None:
         """A point of a figure is clicked: shows its record."""
         figures = [block for block in self._answers[str(message["panel"])].blocks if isinstance(block, Figure)]
         find = figures[int(message.get("figure") or 0)].record
         if find is not None and (record := find(message)) is not None:
             self._show(record, message)
 
-    def record(self, message: Message) -> None:
+    def do_record(self, message: Message) -> None:
         """A row of a table, or a point of a chart of a cell, is clicked: shows its record. ``row``: with all records of
         the row of the captured table."""
         record = int(message["record"])
@@ -282,7 +283,7 @@ class PageWidget(anywidget.AnyWidget):
         if hidden:
             self.explorer(record)
 
-    def sort(self, message: Message) -> None:
+    def do_sort(self, message: Message) -> None:
         """The heading of a column is clicked."""
         name, number = str(message["panel"]), int(message.get("table") or 0)
         table = self._answers[name].tables[number]
@@ -293,14 +294,14 @@ class PageWidget(anywidget.AnyWidget):
             orders[number] = (column, not before[1] if before and before[0] == column else True)
             self._draw(name)
 
-    def more(self, message: Message) -> None:
+    def do_more(self, message: Message) -> None:
         """Shows more rows of a table."""
         name, number = str(message["panel"]), int(message.get("table") or 0)
         rows = self._states[name].rows
         rows[number] = max(rows.get(number, 0), 0) + _MORE
         self._draw(name)
 
-    def change(self, message: Message) -> None:
+    def _change(self, message: Message) -> None:
         """A control of the bar is used."""
         selection, step = self.bench.selection, message["do"]
         if step == "set":
@@ -314,7 +315,7 @@ class PageWidget(anywidget.AnyWidget):
                 state.brushed = False
             selection.update(time_from=None, time_to=None)
         else:
-            {"undo": selection.undo, "redo": selection.redo, "reset": selection.reset}[step]()
+            getattr(selection, step)()  # undo, redo, reset
 
 
 def _json(figure: go.Figure, brush: bool) -> str:
@@ -336,16 +337,3 @@ def _times(values: Any) -> tuple[datetime | None, datetime | None]:
         return None, None
     first, last = sorted(time_on_axis(str(value)) for value in values[:2])
     return first, last
-
-
-_STEPS: Final[dict[str, Callable[[PageWidget, Message], None]]] = {
-    "open": PageWidget.opened,
-    "seen": PageWidget.see,
-    "brush": PageWidget.brush,
-    "zoom": PageWidget.zoom,
-    "point": PageWidget.point,
-    "record": PageWidget.record,
-    "sort": PageWidget.sort,
-    "more": PageWidget.more,
-    **dict.fromkeys(("set", "toggle", "keep", "use", "time", "undo", "redo", "reset"), PageWidget.change),
-}

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from cdcwb.dataset import differ, each_different
 from cdcwb.filters import labels
 from cdcwb.formats.idm_event_log.decode import xml_unfit
+from cdcwb.formats.requests import having
 from cdcwb.index.images import Pairs
-from cdcwb.model import Operation, Outcome
+from cdcwb.model import Operation, Outcome, Problem
 from cdcwb.xds.document import ATTRIBUTE, EVENT, Verb, association, empty, quoted
 from cdcwb.xds.rows import Bools, Ints, flags, put
 from cdcwb.xds.settings import Settings
@@ -54,9 +55,10 @@ def events_of_changes(changes: pa.Table | pa.RecordBatch, settings: Settings, *,
 
     Events are numbered from ``event`` on, ``settings.batch_size`` to a document, with document 1 holding event 1. Left
     out are changes of other operations, without a key or an image, of transactions that were not committed, and those
-    with a character that XML 1.0 does not allow. The association is that of the key before the change. Key columns are
-    attributes like all others. An update removes the old value if the before image has it, else all values; a column
-    that the after image lacks is skipped. Hexadecimal values of columns of the type octet become Base64.
+    with bytes that are not in the character set or a character that XML 1.0 does not allow. The association is that of
+    the key before the change. Key columns are attributes like all others. An update removes the old value if the before
+    image has it, else all values; a column that the after image lacks is skipped. Hexadecimal values of columns of the
+    type octet become Base64.
     """
     batches, left_out, rows = [], [], []
     begin = 0
@@ -152,6 +154,7 @@ class _Batch:
             self._leave_out(keyless & _equal(self._labels, label), reason)
         no_after = ~_valid(changes["after"]) & np.isin(self._verb, (Verb.ADD, Verb.MODIFY))
         self._leave_out(no_after, "it has no after image")
+        self._leave_out(having(changes["problems"], Problem.CHARSET), "it has bytes that are not in the character set")
 
     def _associations(self) -> pa.StringArray:
         """The association of each change; null if it has none."""

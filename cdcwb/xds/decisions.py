@@ -58,7 +58,7 @@ def _of_batch(batch: pa.RecordBatch, settings: Settings) -> pa.RecordBatch:
     if settings.driver_user is not None and not settings.allow_loopback:
         own_user = flags(pc.equal(user, settings.driver_user)) & ~nameless
     skipped = skipped_by_status | own_user
-    broken = fatal(typed_log) | repeated | nameless
+    broken = fatal(typed_log) | repeated | nameless | flags(batch["undecoded"].is_valid())
     late = np.zeros(len(new), dtype=np.bool_)
     timeless = late
     if settings.future_events:
@@ -137,14 +137,14 @@ def _why_invalid(batch: pa.RecordBatch, invalid: Bools, repeated: Bools, timeles
         for finding in check(TypedLog(chosen.select(list(COLUMNS)))):
             if finding.fatal:
                 sentences[finding.row].append(finding.sentence)
-    for row, (record_id, time) in enumerate(
-        zip(chosen["record_id"].to_pylist(), chosen["event_time"].to_pylist(), strict=True)
-    ):
+    names = ("record_id", "event_time", "undecoded")
+    for row, (record_id, time, undecoded) in enumerate(zip(*(chosen[name].to_pylist() for name in names), strict=True)):
         if repeated[wrong[row]]:
             sentences[row].append(f"record_id {visible(record_id, 40)} is in an earlier row already")
         if timeless[wrong[row]]:
             problem = "is NULL" if time is None else f"{_quoted(time)} cannot be read"
             sentences[row].append(f"event_time {problem}, and rows are ordered by it")
+        sentences[row] += [undecoded] if undecoded is not None else []
     return pa.array(["; ".join(parts) for parts in sentences], pa.string())
 
 

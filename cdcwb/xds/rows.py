@@ -52,10 +52,15 @@ class State(IntEnum):
 
 
 ROWS: Final = pa.schema(
-    [*LOG, ("file_index", pa.int32()), ("offset", pa.int64()), ("event_us", pa.int64()), ("repeated", pa.bool_())]
+    [
+        *LOG,
+        *(("file_index", pa.int32()), ("offset", pa.int64()), ("event_us", pa.int64()), ("undecoded", pa.string())),
+        ("repeated", pa.bool_()),
+    ]
 )
-"""Rows of the event log, in any order. ``event_us`` is event_time in µs UTC, null if it cannot be parsed; ``repeated``:
-an earlier row in capture order (file_index, offset) has the same record_id."""
+"""Rows of the event log, in any order. ``event_us`` is event_time in µs UTC, null if it cannot be parsed;
+``undecoded``: which bytes are not in the character set, null without any; ``repeated``: an earlier row in capture order
+(file_index, offset) has the same record_id."""
 
 OWN: Final = pa.schema(
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
 from cdcwb.formats.idm_event_log.decode import xml_unfit
 from cdcwb.formats.moments import moment
+from cdcwb.formats.source import is_file
 from cdcwb.times import micros
 from cdcwb.words import visible
 from cdcwb.xds.document import TYPES, Verb
@@ -37,6 +37,7 @@ SETTINGS: Final[dict[str, str]] = {
 """The description of every setting."""
 
 _REFUSED: Final = "structured"
+_NO_LIMIT: Final = (1 << 63) - 1  # rows: more than any log has
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Settings:
             future_events=future,
             as_of=_time(values.get("as_of")) if future else None,
             batch_size=batch_size,
-            query_limit=opt.as_whole("query_limit", values.get("query_limit", 10_000), 1),
+            query_limit=min(opt.as_whole("query_limit", values.get("query_limit", 10_000), 1), _NO_LIMIT),
             precedence=opt.as_choice("precedence", values.get("precedence", CYCLE), (CYCLE, LOG)),
             type5=opt.as_choice("type5", values.get("type5", "add"), ("add", "modify")),
             schema=_fit("schema", str(values["schema"])) if "schema" in values else None,
@@ -105,20 +106,21 @@ class Settings:
         return Verb.ADD if event_type in (1, 7) else Verb.MODIFY
 
     def class_of(self, table_name: str) -> str:
-        """The class name of a table, set for its name as written or without its schema."""
-        _, table = split_table(table_name)
-        return self.class_names.get(table_name) or self.class_names.get(table) or table
+        """The class name of a table, set for its name as written, with its schema or without."""
+        *_, table = names = self._names(table_name)
+        return next((self.class_names[name] for name in names if name in self.class_names), table)
 
     def type_of(self, table_name: str, column: str) -> str:
         """The type of a column's values: set for ``schema.table.column``, ``table.column`` or ``column``
         (case-insensitive), else octet for bytes, else string."""
-        _, table = split_table(table_name)
-        bare = column.lower()
-        qualified = f"{table}.{column}".lower()
-        for name in (f"{table_name}.{column}".lower(), qualified, bare):
-            if name in self.types:
-                return self.types[name]
-        return "octet" if qualified in self.binary else "string"
+        names = [f"{name}.{column}".lower() for name in self._names(table_name)]
+        default = "octet" if names[-1] in self.binary else "string"
+        return next((self.types[name] for name in (*names, column.lower()) if name in self.types), default)
+
+    def _names(self, table_name: str) -> tuple[str, str, str]:
+        """A table's name as written, with the schema of tables without one, and without its schema."""
+        schema, table = split_table(table_name)
+        return table_name, f"{schema or self.schema}.{table}", table
 
 
 def split_table(table_name: str) -> tuple[str | None, str]:
@@ -159,7 +161,7 @@ def _class_names(value: Any) -> dict[str, str]:
 
 def _types(value: Any) -> dict[str, str]:
     """``a:octet,b.c:int``, ``a=octet,b.c=int``, a JSON file or a dictionary."""
-    if isinstance(value, str) and not value.lstrip().startswith("{") and not Path(value).is_file():
+    if isinstance(value, str) and not value.lstrip().startswith("{") and not is_file(value):
         value = ",".join(part if "=" in part else "=".join(part.rsplit(":", 1)) for part in value.split(","))
     types: dict[str, str] = {}
     for column, name in opt.as_names("types", value).items():

@@ -53,7 +53,9 @@ def _read_file(path: str, null_text: str | None, charset: str) -> pa.Table:
         raise CaptureError(probe.problem or "expected rows of a table", path=path)
     if probe.kind == "parquet":
         try:
-            return pq.read_table(path)
+            table = pq.read_table(path)
+            table.validate(full=True)
+            return table
         except (pa.ArrowException, OSError) as reason:
             raise CaptureError(f"Parquet that cannot be read: {reason}", path=path) from None
     parts = list(read_parts(probe))

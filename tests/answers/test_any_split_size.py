@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cdcwb_synth as synth
+from tests import wire
 from tests.answers.tables import tables
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -77,3 +78,26 @@ def test_a_trail_that_lost_record_lines(tmp_path: Path) -> None:
     disorder(tmp_path / "capture", seed=5)
     small = tables(tmp_path / "capture", "-o", "split_size=20000")
     assert ordered(small)["problems"] == ordered(tables(tmp_path / "capture"))["problems"]
+
+
+def test_two_labels_of_one_table(tmp_path: Path) -> None:
+    """Two sessions may give a table different labels."""
+    halves = [(42, 132), (43, 132), (42, 131), (43, 131)]
+    rows = [wire.insert(5, 0x20 * at, at, "elm", label, number) for at, (number, label) in enumerate(halves, 2)]
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"".join([wire.goods(131), wire.goods(132), wire.begin(5, 0x10), *rows, wire.commit(5, 0xF0)]))
+    names = ("-o", "labels=131=shop.goods,132=shop.goods")
+    expected = ordered(tables(path, *names))
+    assert len(expected["changes"]) == 2
+    assert ordered(tables(path, *names, "-o", "split_size=64")) == expected
+
+
+def test_a_transaction_that_is_delivered_again(tmp_path: Path) -> None:
+    """The first delivery has no end; a rollback to a savepoint of the second one is not about it."""
+    first = [wire.goods(), wire.begin(5, 0x10), wire.insert(5, 0x20, 1, "elm", number=42)]
+    again = [*first, wire.insert(5, 0x30, 2, "elm", number=43), wire.discard(5, 0x20), wire.commit(5, 0x40)]
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"".join([*first, *again]))
+    whole = tables(path)
+    assert [row["outcome"] for row in whole["changes"]] == ["open", "undone"]
+    assert ordered(tables(path, "-o", "split_size=64")) == ordered(whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import cdcwb
+from cdcwb.analysis.export import export
 from cdcwb.errors import OptionError
 from tests.limits import run
 
@@ -78,3 +80,15 @@ def test_a_relative_path_is_not_looked_for_beside_the_package(tmp_path: Path) ->
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert f"there is no file or folder '{tmp_path / 'data' / 'gbase8s'}'" in result.stderr
+
+
+def test_a_path_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(DATA / "debezium", tmp_path / "topics")
+    cdcwb.load("~/topics").save("~/saved")
+    saved = cdcwb.load("~/saved")
+    assert saved.saved_in == tmp_path / "saved"
+    export(saved, "problems", "~/problems.csv")
+    assert (tmp_path / "problems.csv").exists()
+    with pytest.raises(cdcwb.CaptureError, match="there is no such file or folder"):
+        cdcwb.load("~nobody-of-this-name/topics")

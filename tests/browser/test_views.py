@@ -24,7 +24,7 @@ CELLS = (
     'import cdcwb\n\ncapture = cdcwb.load("capture")\ncapture',
     "capture.view.transactions()",
     "capture.view.masks()",
-    """from cdcwb import charts
+    """from cdcwb.charts import reconcile as charts
 from cdcwb.report.answer import Answer
 from cdcwb.views.view import links_of
 
@@ -34,7 +34,7 @@ answer.table([{"position": row["first_position"]} for row in rows], {"position":
 differences = [{"column": name, "told": "a -> b"} for name in ("state", "total")]
 about = {"operation": "UPDATE", "outcome": "committed", "taken_back": False, "differences": differences}
 lives = [{"at": row["began_at"], "transaction_id": row["transaction_id"], **about} for row in rows]
-answer.chart(charts.row_life(answer.linked(lives)))
+answer.chart(charts.row_life(answer.linked(lives)), [], "")
 answer""",
 )
 _BUSY = (

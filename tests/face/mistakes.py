@@ -116,6 +116,13 @@ _ANY: Final = (
     Mistake("another format", "identify data/gbase8s --format debezium", ("stream-1.bin", "not look like debezium")),
     Mistake("no path", "summary", ("Missing", "PATH")),
     Mistake("no offset", "inspect data/gbase8s/stream-1.bin", ("Missing", "--offset")),
+    Mistake("the root as a page", "report transactions data/gbase8s --to /", ("'/' is a folder", "HTML file")),
+    Mistake("broken Kafka URL", "capture kafka://[::1/orders --to topics", ("kafka://[::1/orders", "HOST:PORT")),
+    Mistake(
+        "broken registry URL",
+        "summary data/qlik-kafka -o registry=http://[::1/",
+        ("option registry", "Invalid IPv6 URL"),
+    ),
     Mistake("two files", "inspect a.bin b.bin --offset 0", ("b.bin",)),
     Mistake("option without value", "summary data/gbase8s -o charset", ("KEY=VALUE", "'charset'")),
     Mistake(

@@ -16,9 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import cdcwb
+from cdcwb.analysis.summary import summarize
 from cdcwb.cli.app import main
 from cdcwb.errors import CaptureError
 from cdcwb.explore import explore
+from cdcwb.report import check_parameters, open_page
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES = ("events", "changes", "transactions", "table_versions", "problems", "detected")
@@ -237,6 +239,7 @@ FORGED_VALUES: dict[str, tuple[str, Values]] = {
     "records at no offset": ("events", with_column("offset", None)),
     "records at a negative offset": ("events", with_column("offset", -(1 << 63))),
     "records far behind the file": ("events", with_column("offset", (1 << 63) - 1)),
+    "records without a file": ("events", with_column("file", None)),
     "records of no length": ("events", with_column("length", None)),
     "records that are huge": ("events", with_column("length", (1 << 63) - 1)),
     "records of no kind": ("events", with_column("kind", None)),
@@ -284,6 +287,7 @@ def test_forged_values_are_shown_or_refused(name: str, forged: Path) -> None:
     (file,) = (forged / table).glob("*.parquet")
     pq.write_table(forge(pq.read_table(file)), file)
     is_opened_or_refused(forged)
+    assert main(["summary", str(forged)]) in (0, 2)
 
 
 def test_a_setting_names_no_host_that_is_asked(forged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,6 +296,14 @@ def test_a_setting_names_no_host_that_is_asked(forged: Path, monkeypatch: pytest
     rows[0] |= {"scope": "capture", "setting": "labels", "value": "http://nowhere.invalid/labels", "overridden": True}
     pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(file)), file)
     assert "labels" not in explore(forged).explorer.source.options
+
+
+def test_a_page_believes_no_file_in_the_folder_about_what_was_counted(forged: Path) -> None:
+    counted = {"path": "/data/shop", "summary": {"healthy": True, "changes": 9}, "answers": {}}
+    (forged / "prepared.json").write_text(json.dumps(counted))
+    asked = check_parameters(str(forged))
+    assert asked.shown == str(forged)
+    assert open_page(asked).summary == summarize(cdcwb.load(forged))
 
 
 # --- mutations --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import cdcwb
 import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.export import export
-from cdcwb.formats import uploads
+from cdcwb.formats import source
 from cdcwb.formats.files import list_files
 from cdcwb.formats.source import BLOCK, forget, read_text, url_of
 from cdcwb.opening import open_small
@@ -74,7 +74,7 @@ def test_changes_that_workers_read_from_an_object_store_equal_the_local_ones(
 def test_workers_read_from_the_stores_of_google_and_azure(capture: Path, scheme: str, tmp_path: Path) -> None:
     [file] = list_files(capture)
     with {"gs": google, "abfs": azure}[scheme](tmp_path / "requests") as running:
-        uploads.upload(Path(file), url_of(f"{scheme}://data/shop/stream.bin?endpoint_override={running.url}"))
+        source.upload(Path(file), url_of(f"{scheme}://data/shop/stream.bin?endpoint_override={running.url}"))
         # The endpoint is in the URL alone, the key of Azure in the environment that the session was started with.
         remote = cdcwb.load(f"{scheme}://data/shop", split_size=SPLIT)
         found = remote.changes.select("position", "operation", "table_name").toArrow().sort_by("position")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdcwb.analysis.masks import draw
 from tests.local import plan_of, read
 
 FORMAT = "qlik-change-table"
@@ -265,6 +266,18 @@ def test_what_is_no_mask_is_told_and_null_is_none(tmp_path: Path) -> None:
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_mask_is_drawn_in_the_form_that_its_table_has_and_by_the_ordinals_of_columns() -> None:
+    mask = {"table": "T", "operation": "UPDATE", "change_mask": "AAAA", "changes": 1, "table_version": "T@1"}
+    version = {"table_version": "T@1", "columns": [{"ordinal": 1, "name": "a"}, {"ordinal": 3, "name": "c"}]}
+    form = {"scope": "T", "setting": "mask_text", "value": "base64"}
+    (drawn,) = draw([mask | {"changed_columns": []}], [version], [form])
+    assert [(bit.column, bit.kind, bit.is_set) for bit in drawn.bits] == [
+        ("a", "data", False),
+        (None, "data", False),
+        ("c", "data", False),
+    ]
 
 
 def test_a_key_is_never_guessed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdcwb import charts
+from cdcwb.charts import decisions as charts
 from cdcwb.charts.decisions import LOOKS
 from cdcwb.xds import Decision
 

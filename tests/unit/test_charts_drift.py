@@ -8,8 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cdcwb.charts import version_lanes
-from cdcwb.charts.drift import MOST_BARS, MOST_TABLES
+from cdcwb.charts.drift import MOST_BARS, MOST_TABLES, version_lanes
 from cdcwb.words import show_times_in
 
 START = datetime(2026, 2, 3, 8, 0, 0, 250, tzinfo=UTC)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb import charts
+from cdcwb.charts import contents as charts
 from cdcwb.charts import theme
 
 START = datetime(2025, 3, 23, 10, 57, 0, tzinfo=UTC)

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cdcwb import charts
-from cdcwb.charts import theme
+from cdcwb.charts import contents, decisions, latency, masks, reconcile, theme, timeline
 from cdcwb.times import TimeAxis, time_of
 from cdcwb.words import show_times_in
 
@@ -23,7 +22,7 @@ def at(seconds: float) -> datetime:
 
 def test_open_transactions_are_steps_with_a_mark_at_the_most() -> None:
     steps = [{"at": at(0), "open": 1}, {"at": at(2.5), "open": 3}, {"at": at(4), "open": 0}]
-    figure = charts.concurrency(steps, 3, at(2.5))
+    figure = timeline.concurrency(steps, 3, at(2.5))
     line, mark = figure.data
     assert line.line.shape == "hv"
     assert (list(line.x), list(line.y)) == (
@@ -37,12 +36,12 @@ def test_open_transactions_are_steps_with_a_mark_at_the_most() -> None:
 
 def test_steps_that_stand_for_several_changes_say_so() -> None:
     steps = [{"at": at(0), "open": 4}]
-    assert "concurrent at most" in charts.concurrency(steps, 4, at(0), exact=False).data[0].hovertemplate
-    assert "at most" not in charts.concurrency(steps, 4, at(0)).data[0].hovertemplate
+    assert "concurrent at most" in timeline.concurrency(steps, 4, at(0), exact=False).data[0].hovertemplate
+    assert "at most" not in timeline.concurrency(steps, 4, at(0)).data[0].hovertemplate
 
 
 def test_nothing_open_is_an_empty_picture() -> None:
-    (line,) = charts.concurrency([], 0, None).data
+    (line,) = timeline.concurrency([], 0, None).data
     assert len(line.x) == 0
 
 
@@ -56,7 +55,7 @@ BINS = [
 
 def test_latencies_are_bars_below_the_percentiles_that_they_have() -> None:
     marks = {"p50": 1_500_000, "p95": 2_000_000, "p99": -1, "longest": 0, "none": None}
-    figure = charts.latency(BINS, marks, "change", "commit latency")
+    figure = latency.latency(BINS, marks, "change", "commit latency")
     (bars,) = figure.data
     assert list(bars.y) == [2, 1, 4, 1]
     assert list(bars.text) == ["p99 -0.000001 s", "longest 0 s", "p50 1.5 s", "p95 2 s"]
@@ -75,7 +74,7 @@ def test_operations_over_time_are_stacked_in_the_colours_of_the_house() -> None:
         {"began_at": at(10), "operation": "UNKNOWN(<b>)", "changes": 2},
         {"began_at": at(10), "operation": "INSERT", "changes": 5},
     ]
-    figure = charts.done_over_time(rows, 10_000_000)
+    figure = contents.done_over_time(rows, 10_000_000)
     assert figure.layout.barmode == "stack"
     assert [trace.name for trace in figure.data] == ["INSERT (6)", "UPDATE (3)", "UNKNOWN(&lt;b&gt;) (2)"]
     inserts = figure.data[0]
@@ -94,7 +93,7 @@ def entry(understood: int, filler: int = 0, malformed: int = 0, none: int | None
 
 
 def test_the_ledger_shows_what_became_of_the_bytes_of_each_file() -> None:
-    figure = charts.ledger([entry(90, 10, 0), entry(50, 0, 7, None)], ["a", "<i>b"])
+    figure = contents.ledger([entry(90, 10, 0), entry(50, 0, 7, None)], ["a", "<i>b"])
     assert [trace.name for trace in figure.data] == [
         *("understood (140 bytes)", "filler (10 bytes)", "malformed (7 bytes)"),
     ]
@@ -103,17 +102,17 @@ def test_the_ledger_shows_what_became_of_the_bytes_of_each_file() -> None:
 
 
 def test_bytes_in_no_event_are_drawn_as_such_and_rows_are_no_bytes() -> None:
-    assert [trace.name for trace in charts.ledger([entry(9, none=3)], ["a"]).data] == [
+    assert [trace.name for trace in contents.ledger([entry(9, none=3)], ["a"]).data] == [
         *("understood (9 bytes)", "in no event (3 bytes)"),
     ]
-    rows = charts.ledger([entry(9)], ["a"], "row")
+    rows = contents.ledger([entry(9)], ["a"], "row")
     assert rows.data[0].name == "understood (9 rows)"
     assert rows.layout.xaxis.title.text == "rows"
 
 
 def test_of_many_files_the_first_are_drawn() -> None:
-    names = [f"f{number}" for number in range(charts.MOST_FILES + 3)]
-    assert len(charts.ledger([entry(1)] * len(names), names).data[0].y) == charts.MOST_FILES
+    names = [f"f{number}" for number in range(contents.MOST_FILES + 3)]
+    assert len(contents.ledger([entry(1)] * len(names), names).data[0].y) == contents.MOST_FILES
 
 
 def test_many_bars_are_drawn_in_traces_of_a_few_hundred_under_one_entry_of_the_legend() -> None:
@@ -121,7 +120,7 @@ def test_many_bars_are_drawn_in_traces_of_a_few_hundred_under_one_entry_of_the_l
     row = {"outcome": "committed", "completeness": "complete", "ended_at": at(5), "duration_us": 1, "changes": []}
     row |= {"end_position": f"{9:016X}", "first_position": f"{1:016X}", "tables": [], "bytes": 1, "user": None}
     rows = [row | {"transaction_id": str(number), "began_at": at(number % 5)} for number in range(1001)]
-    figure = charts.timeline(rows)
+    figure = timeline.timeline(rows)
     for axis in ("x", "x2"):
         bars = [trace for trace in figure.data if trace.type == "bar" and trace.xaxis == axis]
         assert [len(trace.base) for trace in bars] == [400, 400, 201]
@@ -132,14 +131,14 @@ def test_many_bars_are_drawn_in_traces_of_a_few_hundred_under_one_entry_of_the_l
 
 
 COUNTED: dict[str, Any] = {
-    "changes": lambda n: charts.done_over_time([{"began_at": START, "operation": "UPDATE", "changes": n}], 1_000_000),
-    "operations": lambda n: charts.operations([{"operation": "UPDATE", "outcome": None, "changes": n}]),
-    "concurrency": lambda n: charts.concurrency([{"at": START, "open": n}], n, START),
-    "latency": lambda n: charts.latency([{"bin": "1 s", "from_us": 1_000_000, "count": n}], {}, "change", ""),
-    "ledger": lambda n: charts.ledger([entry(n)], ["a"], "row"),
-    "often": lambda n: charts.often([{"column": "a", "changed": n, "became_null": 0, "updates": n}]),
-    "decisions": lambda n: charts.decisions([{"operation": "a", "decision": "skipped", "rows": n}], "operation", {}),
-    "rows": lambda n: charts.rows_over_time([(None, 0), (START, n)], START, START),
+    "changes": lambda n: contents.done_over_time([{"began_at": START, "operation": "UPDATE", "changes": n}], 1_000_000),
+    "operations": lambda n: contents.operations([{"operation": "UPDATE", "outcome": None, "changes": n}]),
+    "concurrency": lambda n: timeline.concurrency([{"at": START, "open": n}], n, START),
+    "latency": lambda n: latency.latency([{"bin": "1 s", "from_us": 1_000_000, "count": n}], {}, "change", ""),
+    "ledger": lambda n: contents.ledger([entry(n)], ["a"], "row"),
+    "often": lambda n: masks.often([{"column": "a", "changed": n, "became_null": 0, "updates": n}]),
+    "decisions": lambda n: decisions.decisions([{"operation": "a", "decision": "skipped", "rows": n}], "operation", {}),
+    "rows": lambda n: reconcile.rows_over_time([(None, 0), (START, n)], START, START),
 }
 
 
@@ -155,8 +154,8 @@ def test_ticks_of_counts_are_whole_numbers_however_wide_the_page(name: str, larg
 
 def test_no_bar_of_no_length_is_drawn() -> None:
     rows = [{"column": name, "changed": 3, "became_null": nulls, "updates": 9} for name, nulls in (("a", 0), ("b", 3))]
-    assert [list(trace.x) for trace in charts.often(rows).data] == [[3, None], [None, 3]]
-    assert list(charts.latency([BINS[2], BINS[3] | {"count": 0}], {}, "change", "").data[0].y) == [4, None]
+    assert [list(trace.x) for trace in masks.often(rows).data] == [[3, None], [None, 3]]
+    assert list(latency.latency([BINS[2], BINS[3] | {"count": 0}], {}, "change", "").data[0].y) == [4, None]
 
 
 def bit(number: int, is_set: bool) -> SimpleNamespace:
@@ -169,13 +168,13 @@ def mask(width: int, are_set: set[int]) -> SimpleNamespace:
 
 
 def test_a_small_mask_names_all_of_its_bits() -> None:
-    figure = charts.bits([mask(5, {1}), mask(3, {2})])
+    figure = masks.bits([mask(5, {1}), mask(3, {2})])
     assert list(figure.layout.xaxis.ticktext) == ["0 c0", "1 c1", "2 c2", "3 c3", "4 c4"]
     assert [list(row) for row in figure.data[0].z] == [[0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
 
 
 def test_a_wide_mask_names_every_bit_that_is_set() -> None:
-    figure = charts.bits([mask(1024, {7, 8, 1000}), mask(1024, {1023})])
+    figure = masks.bits([mask(1024, {7, 8, 1000}), mask(1024, {1023})])
     assert list(figure.layout.xaxis.ticktext) == [
         *("0 to 6", "7 c7", "8 c8", "9 to 999", "1000 c1000", "1001 to 1022", "1023 c1023"),
     ]
@@ -185,10 +184,10 @@ def test_a_wide_mask_names_every_bit_that_is_set() -> None:
 
 def test_the_scale_of_columns_that_change_together_ends_at_the_largest_share() -> None:
     pair = {"column": "a", "other": "b", "together": 3, "column_changed": 40, "other_changed": 30}
-    (trace,) = charts.together([pair | {"likeness": 3 / 67}]).data
+    (trace,) = masks.together([pair | {"likeness": 3 / 67}]).data
     assert (trace.zmin, trace.zmax) == (0, 3 / 67)
     assert trace.colorbar.dtick == 0.01
-    (trace,) = charts.together([pair | {"likeness": 1.0}]).data
+    (trace,) = masks.together([pair | {"likeness": 1.0}]).data
     assert (trace.zmax, trace.colorbar.dtick) == (1, 0.2)
 
 

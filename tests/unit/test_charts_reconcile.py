@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cdcwb import charts
+from cdcwb.charts import reconcile as charts
 
 START = datetime(2026, 3, 23, 10, tzinfo=UTC)
 

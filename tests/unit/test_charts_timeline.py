@@ -9,8 +9,8 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from cdcwb import charts
 from cdcwb.charts import theme
+from cdcwb.charts import timeline as charts
 from cdcwb.charts.spans import least_share
 
 START = datetime(2025, 3, 23, 10, 57, 19, tzinfo=UTC)

@@ -93,3 +93,10 @@ def test_results_are_written_to_this_machine(capture: Path, capsys: Any, command
     name, *options = command.split()
     assert main([name, *options, str(capture), "--to", "s3://bucket/result.json"]) == 2
     assert "s3://bucket/result.json: results are written to this machine" in capsys.readouterr().err
+
+
+def test_closed_streams_are_no_error_and_their_numbers_go_to_no_file(capture: Path, tmp_path: Path) -> None:
+    closed = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *COMMAND]
+    assert subprocess.run([*closed, "summary", str(capture)], check=False).returncode == 0
+    assert subprocess.run([*closed, "save", str(capture), "--to", str(tmp_path / "saved")], check=False).returncode == 0
+    assert (tmp_path / "saved" / "cdcwb.json").exists()

@@ -99,6 +99,18 @@ def test_an_event_that_is_delivered_twice_is_no_other_record(tmp_path: Path) -> 
     assert found(tmp_path, begin("7:100"), event(101, 1), event(101, 1), event(102, 2), end("7:110", 2)) == []
 
 
+def test_no_event_follows_the_one_that_is_marked_as_the_last(tmp_path: Path) -> None:
+    def inserted(number: int, is_last: bool) -> dict[str, Any]:
+        headers = {"operation": "INSERT", "transactionId": "4D", "changeSequence": f"20260203040506{number:021}"}
+        return {
+            "data": {"id": number},
+            "headers": headers | {"transactionEventCounter": number, "transactionLastEvent": is_last},
+        }
+
+    assert found(tmp_path, inserted(1, True), inserted(2, False)) == ["event 1 is marked as its last, event 2 came"]
+    assert found(tmp_path, inserted(1, False), inserted(2, True), inserted(2, True)) == []
+
+
 def test_an_end_without_a_begin_is_one_where_the_first_event_is_there(tmp_path: Path) -> None:
     sentence = "its first event and its end are in the capture, its begin is not"
     assert found(tmp_path, event(101, 1), event(102, 2), end("7:110", 2)) == [sentence]

@@ -77,6 +77,14 @@ def test_a_null_value_is_a_tombstone_also_within_its_schema(tmp_path: Path, payl
     assert rows[1]["key"] == {"id": "1"}
 
 
+@pytest.mark.parametrize("time", ["2023-11-14T22:13:20Z", 1.5, -1])
+def test_a_time_that_is_no_number_of_a_time_is_a_problem(tmp_path: Path, time: Any) -> None:
+    source = {name: value for name, value in UPDATE["source"].items() if not name.startswith("ts_")}
+    row = one(tmp_path, UPDATE | {"source": source | {"ts_ms": time}})
+    sentence = f"ts_ms: expected a time of the years 1970 to 9999, found {time}"
+    assert (row["changed_at"], row["problems"]) == (None, [{"code": "time_range", "detail": sentence}])
+
+
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
@@ -201,6 +209,15 @@ def test_updates_of_mongodb_before_2_0_are_patches(
     row = one(tmp_path, change("u", None, None, SOURCES["mongodb"], patch=patch, filter='{"_id": 7}'))
     assert (row["after"], row["changed_columns"], row["key"]) == (after, changed, {"_id": "7"})
     assert row["headers"]["patch"] == patch
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"after": '{"n": NaN}'}, "after"), ({"updateDescription": {"updatedFields": '{"n": NaN}'}}, "updatedFields")],
+)
+def test_a_document_that_cannot_be_read_is_a_problem(tmp_path: Path, fields: dict[str, Any], name: str) -> None:
+    row = one(tmp_path, change("u", None, None, SOURCES["mongodb"]) | fields)
+    assert row["problems"] == [{"code": "value", "detail": f"{name}: expected an object, found '{{\"n\": NaN}}'"}]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

@@ -391,6 +391,15 @@ def test_a_flattened_event_is_the_change_that_its_added_fields_show(tmp_path: Pa
     assert rows[1]["changed_at"] == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
 
 
+def test_the_time_at_which_the_connector_flattened_an_event_is_not_that_of_the_change(tmp_path: Path) -> None:
+    rows = recognised(
+        tmp_path,
+        line(FLAT | {"__table": "fruit", "__ts_ms": 1700000009000}),
+        line({"id": 7, "__op": "u", "__table": "fruit", "__ts_ms": 1700000009000}),
+    )
+    assert [row["changed_at"] for row in rows] == [datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC), None]
+
+
 def test_a_flattened_event_with_its_schema_is_decoded_and_typed(tmp_path: Path) -> None:
     fields = [
         {"field": "id", "type": "int32", "optional": False},

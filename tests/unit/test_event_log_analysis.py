@@ -11,7 +11,9 @@ import cdcwb
 from cdcwb import xds
 from cdcwb.analysis.continuity import continuity
 from cdcwb.analysis.event_log import log_events, log_rows
+from cdcwb.analysis.xds import publish_log
 from cdcwb.errors import CaptureError
+from cdcwb.xds import Settings
 
 if TYPE_CHECKING:
     from cdcwb import Capture
@@ -70,6 +72,21 @@ def test_what_a_reduced_log_lacks_is_filled(tmp_path: Path) -> None:
         ("1", "N", None, None),
         ("2", "N", None, None),
     ]
+
+
+def test_a_row_with_bytes_that_are_not_in_the_character_set_is_in_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "\n1,id=1,N,1,2026-03-01 10:00:00,,usr,a,,J\xe9\n2,id=1,N,1,2026-03-01 10:00:00,,usr,b,,x\n"
+    path.write_bytes((HEAD + rows).encode("latin-1"))
+    published = publish_log(cdcwb.load(path), Settings())
+    decided = published.decisions.sorted(["offset"]).table().to_pylist()
+    reason = "column new_value: expected text in utf-8, found bytes 4ae9"
+    assert [(row["decision"], row["reason"]) for row in decided] == [
+        ("invalid", reason),
+        ("published", "published in document 1"),
+    ]
+    published = publish_log(cdcwb.load(path, charset="latin-1"), Settings())
+    assert published.summary.decisions == {"published": 2}
 
 
 def test_an_old_value_that_is_not_the_value_before_breaks_continuity(capture: Capture) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pickle
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdcwb import model
+from cdcwb import load, model
 from cdcwb.filters import KINDS, FilterError, columns_of, holds, parse
+from cdcwb.formats import get_format
+from cdcwb.formats.dissector import TableRequest, Wanted
+from tests.local import plan_of, read
 
 NOON = dt.datetime(2025, 3, 23, 12, tzinfo=dt.UTC)
 EVENTS: list[dict[str, Any]] = [
@@ -136,8 +141,26 @@ def test_sql_and_values_that_do_not_exist_are_answered_with_the_right_spelling(l
     assert said in str(wrong.value)
 
 
+def test_a_number_may_have_any_number_of_digits() -> None:
+    for line in ("offset < " + "9" * 5000, "after.total < 0x" + "f" * 5000):
+        assert parse(line) is not None
+
+
 def test_every_column_of_the_tables_has_a_kind() -> None:
     assert {KINDS[name] for name in ("time", "began_at", "committed_at")} == {"time"}
     assert {KINDS[name] for name in ("offset", "bytes", "event_no")} == {"number"}
     assert {KINDS[name] for name in ("table", "problem", "changed_columns")} == {"text"}
     assert not {"headers", "raw", "before", "after", "key", "source_events", "changes"} & KINDS.keys()
+
+
+def test_a_table_has_the_same_names_wherever_it_is_asked_for(tmp_path: Path) -> None:
+    tables = [("shop", "a.b"), ("a", "b"), ("shop", "b"), ("x.y", "t")]  # as in MongoDB, and in a container of Oracle
+    messages = [{"database": schema, "table": table, "type": "insert", "ts": 1, "data": {}} for schema, table in tables]
+    (tmp_path / "topic.jsonl").write_text("\n".join(map(json.dumps, messages)))
+    capture, form, plan = load(tmp_path), get_format("maxwell"), plan_of(tmp_path, "maxwell")
+    for name, rows in {"a.b": 2, "b": 3, "shop.a.b": 1, "shop.b": 1, "t": 1, "y.t": 1, "x.y.t": 1}.items():
+        assert len(capture.filter([name]).rows("changes", ["operation"]).table()) == rows, name
+        capture.selection.update(tables=[name])
+        assert capture.view.bench.selected.mask().sum() == rows, name
+        assert read(tmp_path, Wanted(tables=frozenset([name])), "maxwell").num_rows == rows, name
+        assert sum(batch.num_rows for batch in form.read_table(plan, 0, TableRequest(name))) == rows, name

@@ -143,3 +143,16 @@ def test_a_single_record_has_the_names(tmp_path: Path) -> None:
     place = len(wire.goods()) + len(wire.begin(5, 0x10))
     assert inspect(folder / "a.bin", place).note == "decoded with table version 131@1 of shop.goods"
     assert inspect(folder / "a.bin", place, labels="none").note == "decoded with table version 131@1"
+
+
+def test_a_single_record_is_decoded_with_the_schema_in_force(tmp_path: Path) -> None:
+    """A schema that returns is an earlier version; one of a side file is in force from the beginning."""
+    other = wire.schema("goods char(4), n integer", 8, 2, 0)
+    insert = wire.insert(5, 0x50, 3, "elm")
+    path = tmp_path / "a.bin"
+    records = [insert, wire.goods(), other, wire.goods(), insert]
+    path.write_bytes(b"".join(records))
+    found = inspect(path, len(b"".join(records[:4])))
+    assert (found.event["after"], found.note) == ({"n": "3", "goods": "elm"}, "decoded with table version 131@1")
+    assert not inspect(path, 0).event["after"]
+    assert inspect(path, 0, schemas={131: "n integer, goods varchar(40,0)"}).event["after"] == found.event["after"]

@@ -417,6 +417,18 @@ def test_records_that_come_twice_are_no_reads_unless_files_hold_whole_buffers(tm
     assert detected(file)["reads"][0] == "none"
 
 
+@pytest.mark.parametrize("lost", [0, 10, 20])
+def test_a_second_session_that_repeats_the_first_one_loses_nothing(lost: int, tmp_path: Path) -> None:
+    """A client reads again from the begin of a transaction that was open; its first session may end in a record."""
+    first = [wire.goods(), wire.begin(5, 0x10), *(wire.insert(5, 0x100 + at, at, "elm") for at in range(9))]
+    news = [wire.insert(5, 0x200, 3, "oak"), wire.commit(5, 0x300)]
+    session = b"".join(first)
+    for name, data in (("a1.bin", session[: len(session) - lost]), ("a2.bin", session + b"".join(news))):
+        (tmp_path / name).write_bytes(data)
+    rows = read(tmp_path).to_pylist()
+    assert {row["raw"] for row in rows if row["record_type"]} == {*first, *news}
+
+
 def test_texts_that_repeat_records_are_no_reads(tmp_path: Path) -> None:
     lookalike = wire.timeout(0x99) * 20
     stream = [wire.goods(), *[wire.insert(5, 0x50 + n, n, lookalike) for n in range(8)]]

@@ -109,11 +109,20 @@ def test_a_missing_column_is_not_in_the_image_and_null_is_null(tmp_path: Path) -
     row = event(tmp_path, {**META, "op_type": "I", "primary_keys": ["C"], "before": None, "after": image})
     assert row["after"] == {"A": "1", "B": None}
     assert row["key"] is None
+    nothing = {"ID": None, "ID_isMissing": True}
+    assert event(tmp_path, {**META, "before": nothing, "after": NEW})["before"] is None
 
 
 def test_a_column_whose_name_ends_as_a_companions_stays_where_it_is_none(tmp_path: Path) -> None:
     row = event(tmp_path, {**META, "op_type": "I", "after": {"LUGGAGE_isMissing": True}})
     assert row["after"] == {"LUGGAGE_isMissing": "true"}
+
+
+@pytest.mark.parametrize("name", ["position", "timestamp", "optype"])
+def test_a_first_column_that_is_named_as_a_field_that_is_there_already_is_a_column(tmp_path: Path, name: str) -> None:
+    row = event(tmp_path, {**META, name: "5", "NAME": "new"})
+    assert row["after"] == {name: "5", "NAME": "new"}
+    assert row["position"] == META["pos"]
 
 
 @pytest.mark.parametrize(

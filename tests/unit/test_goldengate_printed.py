@@ -248,7 +248,9 @@ def test_the_older_header_tokens() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("Hdr-Ind    :     E  (x45)", "Hdr-Ind    :     F  (x46)", "Hdr-Ind should be E (x45), it is x46"),
+        ("Hdr-Ind    :     E  (x45)", "Hdr-Ind    :     F  (x46)", "Hdr-Ind is x46, expected E"),
+        ("TransInd   :     .  (x03)", "TransInd   :     .  (x05)", "TransInd is x05, expected 0, 1, 2 or 3"),
+        ("BeforeAfter:     A  (x41)", "BeforeAfter:     C  (x43)", "BeforeAfter is x43, expected A or B"),
         ("    24  (x0018)", "    25  (x0019)", "RecLength is 25, Len of the record line is 24"),
         ("     5  (x05)", "    15  (x0f)", "IOType 15 is FieldComp, the record line has Insert"),
         (

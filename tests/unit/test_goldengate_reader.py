@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cdcwb.errors import MalformedRecordError
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field, Wanted
+from cdcwb.formats.goldengate import segments
 from cdcwb_synth import generate
 from tests.goldengate_text import HEX, IMAGE, LINE, NAME, RECORD, USER_BLOCKS, USER_HEX, USER_LINES
 from tests.local import allows, ledger, plan_of, read
@@ -176,6 +177,9 @@ def test_filters_let_through_what_they_name(made: Made) -> None:
 
 
 # --- text by hand -----------------------------------------------------------------------------------------------------
+
+
+LOB: dict[str, Any] = {"io": 116, "operation": "LargeObject"}
 
 
 def record(
@@ -545,6 +549,45 @@ def test_a_large_object_is_put_together_over_the_ends_of_files(tmp_path: Path, f
     assert [codes(row) for row in rows] == [[]] * 4
 
 
+def test_windows_do_not_change_what_belongs_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = [record(100 + at, 1, continued=1, count=9, body="6162", **LOB) for at in range(100, 900, 100)]
+    text = record(100, 0) + "".join(pieces) + record(1000, 2, count=9, body="6364", **LOB)
+    text += "Logdump 1 >open lt000000011\n" + record(100, 2)  # of a transaction that begins elsewhere
+    expected = events(tmp_path, OPEN + text)
+    assert expected[1]["after"] == {"c0": "1", "lob1": 8 * "ab" + "cd"}
+    assert all(row["problems"] is None for row in expected)
+    monkeypatch.setattr(segments, "WINDOW", 1000)
+    monkeypatch.setattr(segments, "_BEFORE", 500)
+    assert events(tmp_path, OPEN + text) == expected
+
+
+def test_data_in_several_records_that_do_not_end_with_a_column_are_not_columns(tmp_path: Path) -> None:
+    first = record(100, 0, continued=1, count=2, body="0000 0600 0000 0000 0001 0100 0a00")
+    cut = first + record(200, 2, io=161, operation="RecordFragment", body="0000 0600 6162")
+    with_lob = record(100, 0, body="0000 0600 0000 0000 0001 ffff") + record(200, 2, **LOB, body="6162")
+    for text, after in ((cut, None), (with_lob, {"lob1": "ab"})):
+        row = next(row for row in events(tmp_path, OPEN + text, byte_order="little") if row["kind"] == "change")
+        assert (row["after"], codes(row)) == (after, ["row_size"])
+
+
+def test_values_of_which_a_part_is_not_there_are_in_no_image(tmp_path: Path) -> None:
+    def shown_in_part(text: str, size: int) -> str:
+        return text.replace(
+            f"RecLength  : {size:5d}  (x{size:04x})", f"RecLength  : {size + 9:5d}  (x{size + 9:04x})"
+        ).replace(f" Len {size:5d} ", f" Len {size + 9:5d} ")
+
+    body, rest = "0000 0600 0000 0000 0001 0100 0a00", "0100 0600 0000 0000 0002"
+    cut = shown_in_part(record(100, 0, continued=1, count=2, body=body), 14)
+    cut += record(200, 2, io=161, operation="RecordFragment", body=rest)
+    large = record(100, 0) + shown_in_part(record(200, 1, continued=1, count=2, body="6162", **LOB), 2)
+    large += record(300, 2, count=2, body="6364", **LOB)
+    lacking = record(100, 0) + record(200, 1, continued=1, count=3, body="6162", **LOB)
+    lacking += record(300, 2, count=3, body="6364", **LOB)
+    for text in (cut, large, lacking):
+        row = next(row for row in events(tmp_path, OPEN + text, byte_order="little") if row["kind"] == "change")
+        assert row["after"] == {"c0": "1"}
+
+
 def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
     lob = {"io": 116, "operation": "LargeObject", "count": 3, "body": "6162 6364"}
     rows = events(tmp_path, OPEN + record(100, 0) + record(200, 1, continued=1, **lob) + record(400, 2, **lob))
@@ -552,6 +595,23 @@ def test_a_large_object_that_lacks_pieces_is_a_gap(tmp_path: Path) -> None:
     assert codes(changes[0]) == ["gap"]
     lost = events(tmp_path, OPEN + record(200, 1, continued=1, **lob))
     assert codes(lost[-1]) == ["gap"]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [record(100, 0), record(200, 2, name="Name: SHOP.OTHER", **LOB)],
+        [record(100, 3), record(200, 2, **LOB)],
+        [record(100, 3), record(200, 0, continued=1, count=2, **LOB), record(300, 2, count=2, **LOB)],
+        [record(100, 0), record(200, 2, io=161, operation="RecordFragment", body="0100 0600 0000 0000 0002")],
+    ],
+    ids=["another table", "after its transaction", "the next transaction", "nothing is continued"],
+)
+def test_a_segment_is_not_put_into_a_row_that_it_does_not_belong_to(tmp_path: Path, pieces: list[str]) -> None:
+    rows = [row for row in events(tmp_path, OPEN + "".join(pieces), byte_order="little") if row["kind"] != "filler"]
+    assert kinds(rows) == ["change"] + ["fragment"] * (len(pieces) - 1)
+    assert rows[0]["after"] == {"c0": "1"}
+    assert [codes(row) for row in rows] == [[]] + [["gap"]] * (len(pieces) - 1)
 
 
 def test_without_a_zone_times_are_not_known_and_the_plan_says_why(tmp_path: Path) -> None:
@@ -577,6 +637,15 @@ def test_trail_sequence_numbers_the_files_that_do_not_tell_theirs(tmp_path: Path
         "00000000420000000100",
     ]
     assert {row["transaction_id"] for row in rows if row["kind"] == "change"} == {"~00000000410000000500"}
+
+
+@pytest.mark.parametrize("opened", [("", ""), ("open lt000000001", "open rt000000001")])
+def test_transactions_of_trail_files_with_one_number_are_different_ones(
+    tmp_path: Path, opened: tuple[str, str]
+) -> None:
+    texts = [f"Logdump 1 >{one}\n" + record(200, 0) + record(300, 2) for one in opened]
+    found = [row["transaction_id"] for row in events(tmp_path, *texts) if row["kind"] == "change"]
+    assert found[0] == found[1] != found[2] == found[3]
 
 
 def test_notes_between_records_are_filler(tmp_path: Path) -> None:

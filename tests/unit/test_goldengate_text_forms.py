@@ -40,6 +40,7 @@ FORMS = {
     "tabs": SESSION.replace("    ", "\t"),
     "quoted": "".join(f"> {line}\n" for line in SESSION.splitlines()),
     "quoted without blanks": "".join(f">{line}\n" for line in SESSION.splitlines()),
+    "byte order mark": f"\ufeff{SESSION}",
     "quoted twice": "".join(f"> > {line}\n" for line in SESSION.splitlines()),
     "several blanks in times": SESSION.replace("2024/01/05 ", "2024/01/05   "),
     "CR LF": SESSION.replace("\n", "\r\n"),

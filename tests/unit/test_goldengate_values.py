@@ -390,7 +390,7 @@ def test_values_from_elsewhere_replace_those_of_the_body() -> None:
     found, _ = images([body, cell(0, TWO), cell(0, ONE), body], [SHOP], [0, 0, 0, 0], put=put)
     assert found.after.to_pylist() == [
         [("ID", "1"), ("NOTE", "the whole note")],
-        [("ID", "2"), ("NAME", None), ("lob1", "more")],
+        [("ID", "2"), ("lob1", "more")],
         [("ID", "1"), ("ID#2", "odd")],
         [("ID", "1"), ("NOTE", "00000000")],
     ]

@@ -141,6 +141,16 @@ def test_a_statement_goes_on_over_several_files_and_over_empty_ones(tmp_path: Pa
     assert sources == [[[0], [0, 2, 5, 6], [6]], [[7]]]
 
 
+def test_numbers_of_a_decimal_column_are_numbers(tmp_path: Path) -> None:
+    """Spark prints an Oracle NUMBER with a fraction of zeros."""
+    row = "{}.0000000000,id=1,N,2.0000000000,2026-01-02 03:04:05,,usr,{},a,b\n"
+    for number, column in ((1, "name"), (2, "city")):
+        (tmp_path / f"{number}.csv").write_text(HEADING + row.format(number, column))
+    paths = [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]
+    (change,) = rows_of(changes_of, FORMAT.plan(paths, {"split_size": "64"}, run_here))
+    assert change["changed_columns"] == ["name", "city"]
+
+
 def test_small_files_of_a_split_are_decoded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes out is what each file has by itself: also of files with other columns, damage, or no rows."""
     line = _LINE.format(1, 1, "a")

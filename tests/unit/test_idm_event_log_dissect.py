@@ -91,7 +91,7 @@ def test_a_row_says_what_it_is() -> None:
         ("table_key", "idu=1", "the key of the changed row: idu is '1'"),
         ("table_key", "a=1+b= 2", "the key of the changed row: a is '1' and b is ' 2'"),
         ("status", "N", "processing state of the row: new: to be published"),
-        ("event_type", "5", "what happened: insert row (query-back), XDS add"),
+        ("event_type", "5.0", "what happened: insert row (query-back), XDS add"),
         (
             "event_time",
             "2024-01-02-03.04.05",

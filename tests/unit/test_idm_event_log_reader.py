@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cdcwb import model
@@ -89,6 +90,16 @@ def test_text_that_is_not_in_the_character_set_is_a_problem_of_its_row(tmp_path:
     ]
     assert dict(row["after"]) == {"fname": "4ae972f46d65"}
     assert dict(read(path, format=FORMAT, charset="latin-1").to_pylist()[-1]["after"]) == {"fname": "Jérôme"}
+
+
+def test_text_of_parquet_that_is_not_utf_8_is_a_problem_of_its_row(tmp_path: Path) -> None:
+    path = write(tmp_path, "parquet", rows(3))
+    table = pq.read_table(path)
+    garbled = pa.array([b"idu=1", b"J\xe9", b"idu=3"]).view(pa.string())
+    pq.write_table(table.set_column(table.schema.names.index("table_key"), "table_key", garbled), path)
+    found = read(path, format=FORMAT).to_pylist()
+    assert [[one["code"] for one in row["problems"] or ()] for row in found] == [[], ["table_key", "charset"], []]
+    assert identify(path).format == FORMAT
 
 
 def test_a_row_with_an_expression_in_a_dump_is_malformed(tmp_path: Path) -> None:

@@ -82,6 +82,11 @@ def test_kernels_that_come_with_a_package_are_used_wherever_it_is_copied(package
     assert run(other, XDG_CACHE_HOME=str(tmp_path / "nothing")) == ["42", "1", "True"]
 
 
+def test_kernels_are_compiled_where_the_cache_cannot_be_read(package: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert run(package, XDG_CACHE_HOME=str(tmp_path / "file"))[0] == "42"
+
+
 def test_kernels_of_sources_that_are_no_longer_used_are_removed(package: Path, tmp_path: Path) -> None:
     run(package)
     (used,) = (tmp_path / "cache" / "cdcwb" / "kernels").iterdir()

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cdcwb import charts
+from cdcwb.charts import reconcile as charts
 from cdcwb.charts import theme
 from cdcwb.index.source import IndexedCapture, open_source
 from cdcwb.report import show
@@ -98,7 +98,7 @@ def test_points_of_a_chart_name_their_records_only_where_somebody_can_click(benc
     change |= {"position": position}
     live, paper = Answer("", links_of(bench)), Answer()
     for answer in (live, paper):
-        answer.chart(charts.row_life(answer.linked([change])))
+        answer.chart(charts.row_life(answer.linked([change])), [], "")
     (drawn,), (printed,) = put(live)[1], put(paper)[1]
     assert drawn.layout.meta["capture"] == bench.name
     assert drawn.data[0].ids == (str(bench.changes.record[3]),)

@@ -52,6 +52,12 @@ def test_columns_that_old_lacks_are_equal_before_and_after(tmp_path: Path) -> No
     assert change["changed_at"] == datetime(2025, 11, 28, 9, 0, 10, tzinfo=UTC)
 
 
+def test_a_column_that_only_old_has_became_null(tmp_path: Path) -> None:
+    (change,) = small(topic(tmp_path, {**ROW, "type": "update", "old": {"note": "x"}})).table("changes").to_pylist()
+    assert (dict(change["before"]), dict(change["after"])) == ({"id": "2", "note": "x"}, {"id": "2", "note": None})
+    assert change["changed_columns"] == ["note"]
+
+
 def test_a_delete_has_the_row_before(tmp_path: Path) -> None:
     row = read(tmp_path, {**ROW, "type": "delete"})[0]
     assert (row["operation"], row["before"], row["after"]) == ("DELETE", {"id": "2"}, None)
@@ -104,6 +110,8 @@ def test_rows_of_a_bootstrap_are_snapshot_reads_without_transaction(tmp_path: Pa
         ('["shop","orders",[{"id":4},{"part":"x"}]]', {"ID": "4", "part": "x"}),
         ('{"database":"shop","table":"orders","_uuid":"6c4e"}', None),
         ("shop", None),
+        ("[7]", None),
+        ('["shop","orders",[7]]', None),
     ],
 )
 def test_the_key_of_a_message_gives_the_key_columns(tmp_path: Path, key: str, expected: Any) -> None:
@@ -113,7 +121,7 @@ def test_the_key_of_a_message_gives_the_key_columns(tmp_path: Path, key: str, ex
     change, tombstone = small(path).table("events").to_pylist()
     assert (change["key"] and dict(change["key"])) == expected
     assert tombstone["kind"] == "tombstone"
-    assert tombstone["table_name"] == ("orders" if key.startswith(("{", "[")) else None)
+    assert tombstone["table_name"] == ("orders" if expected or "_uuid" in key else None)
 
 
 def test_the_message_itself_may_name_its_key(tmp_path: Path) -> None:

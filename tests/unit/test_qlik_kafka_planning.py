@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from tests.kafka import (
     HEADERS,
     SCHEMA_ID,
     WRITTEN,
+    avro,
     avro_envelope,
     avro_record,
     data_schema,
@@ -222,6 +224,34 @@ def test_a_topic_of_several_tables_names_none(tmp_path: Path) -> None:
         "none", "rows under shop.all have different columns (a, b … and x, y …)"
     )  # fmt: skip
     assert [version.table_version for version in versions(path, container="auto")] == ["unnamed@1", "unnamed@2"]
+
+
+@pytest.mark.parametrize("place", ["message", "headers", "several tables", "option"])
+def test_a_topic_does_not_name_a_framed_message_that_names_its_table_or_shares_the_topic(
+    tmp_path: Path, place: str
+) -> None:
+    columns = [
+        {"a": "int", "b": "int"},
+        {"x": "int", "y": "int"} if place == "several tables" else {"a": "int", "b": "int"},
+    ]
+    values = []
+    for number, names in enumerate(columns):
+        schema = json.loads(data_schema(names, None))
+        named = {"table": f"t{number}", "schema": "shop"} if place != "several tables" else {}
+        fields = schema["fields"] if place == "message" else schema["fields"][2]["type"]["fields"]
+        fields += [{"name": name, "type": "string"} for name in named]
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+        masks = {"changeMask": b"\x02", "columnMask": b"\x03"}
+        headers = HEADERS | masks | {"operation": "INSERT"} | ({} if place == "message" else named)
+        body = {"data": dict.fromkeys(names, 1), "beforeData": None, "headers": headers} | named
+        values.append(framed(number, avro(json.dumps(schema), body)))
+    path = tmp_path / "topic.parquet"
+    pq.write_table(
+        pa.table({"value": pa.array(values, pa.binary()), "topic": ["shop.all"] * 2, "offset": [0, 1]}), path
+    )
+    options = {"registry": str(tmp_path)} | ({"table": "s.given"} if place == "option" else {})
+    expected = {"several tables": [None, None], "option": ["given", "given"]}.get(place, ["t0", "t1"])
+    assert tables(path, **options) == expected
 
 
 def test_ordinals_that_are_the_order_of_keys_are_said_to_be(tmp_path: Path) -> None:

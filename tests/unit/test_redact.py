@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from cdcwb import model
 from cdcwb.capture import Capture
 from cdcwb.errors import OptionError
 from cdcwb.opening import open_small
-from cdcwb.report.opening import check_parameters
+from cdcwb.report.opening import PREPARED, check_parameters
 from cdcwb.report.redact import REDACTED, RedactedColumn, Redaction, save_captures, targets
 
 DATA = Path(__file__).parents[2] / "data"
@@ -151,7 +150,7 @@ def test_bytes_become_hashes_and_header_fields_are_left_out_but_those_of_kafka(k
 
 def test_an_event_log_is_refused_because_its_header_fields_are_its_rows() -> None:
     with pytest.raises(OptionError, match="an event log has the values of all columns in the same fields"):
-        targets(opened("idm-event-log"), [f"customer.{SECRET}"])
+        targets([opened("idm-event-log")], [f"customer.{SECRET}"])
 
 
 def test_only_the_named_columns_are_replaced() -> None:
@@ -169,12 +168,12 @@ def test_only_the_named_columns_are_replaced() -> None:
 def test_columns_are_found_whatever_their_case_and_with_or_without_schema() -> None:
     live = opened("goldengate")
     wanted = [RedactedColumn("shop.customer", SECRET)]
-    assert targets(live, ["SHOP.Customer.FULL_NAME"]) == targets(live, ["customer.full_name"]) == wanted
+    assert targets([live], ["SHOP.Customer.FULL_NAME"]) == targets([live], ["customer.full_name"]) == [wanted]
 
 
 def test_a_column_that_is_not_there_is_refused_with_the_nearest_and_all_are_named() -> None:
     with pytest.raises(OptionError) as caught:
-        targets(opened("goldengate"), ["shop.customer.ful_name", "customer.city", "nothing.at_all"])
+        targets([opened("goldengate")], ["shop.customer.ful_name", "customer.city", "nothing.at_all"])
     message = str(caught.value)
     assert (
         "there is no column 'shop.customer.ful_name' in the capture. Did you mean 'shop.customer.full_name'?" in message
@@ -183,10 +182,11 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest_and_all_are_name
     assert "'customer.city'" not in message
 
 
-def test_what_is_saved_beside_the_tables_names_the_capture_and_no_redacted_value(kept: Kept) -> None:
-    text = (kept("gbase8s", f"customer.{SECRET}") / "prepared.json").read_text(encoding="utf-8")
-    assert json.loads(text)["path"] == str(DATA / "gbase8s")
+def test_what_is_prepared_for_pages_names_the_capture_and_no_redacted_value(kept: Kept) -> None:
+    path, answers = PREPARED[str(kept("gbase8s", f"customer.{SECRET}"))]
+    text = repr(answers)
+    assert path == str(DATA / "gbase8s")
     shown = images(rows_of(kept("gbase8s"), "changes"))
     secrets = {value for _, column, value in shown if column == SECRET and len(value) > 5}
     assert len(secrets) > 20
-    assert not [value for value in secrets if json.dumps(value)[1:-1] in text]
+    assert not [value for value in secrets if repr(value)[1:-1] in text]

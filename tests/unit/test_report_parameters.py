@@ -9,7 +9,7 @@ import pytest
 
 from cdcwb.errors import OptionError
 from cdcwb.report import check_parameters
-from cdcwb.report.opening import PREPARED, check_target
+from cdcwb.report.opening import check_target
 from cdcwb.views.pages import Transactions
 
 
@@ -95,15 +95,6 @@ def test_times_are_displayed_in_the_zone_asked_for(tmp_path: Path, zone: str) ->
 
 def test_times_are_displayed_in_utc_where_no_zone_is_named(tmp_path: Path) -> None:
     assert check_parameters(str(tmp_path)).time_zone == check_parameters(str(tmp_path), time_zone="").time_zone == "UTC"
-
-
-def test_a_page_speaks_of_the_capture_and_not_of_what_was_saved_for_it(tmp_path: Path) -> None:
-    assert check_parameters(str(tmp_path)).shown == str(tmp_path)
-    (tmp_path / PREPARED).write_text('{"path": "/data/shop"}')
-    assert check_parameters(str(tmp_path)).shown == str(tmp_path)  # a file of that name in a folder of raw files
-    (tmp_path / "cdcwb.json").touch()
-    asked = check_parameters(str(tmp_path))
-    assert (asked.path, asked.shown) == (str(tmp_path), "/data/shop")
 
 
 def test_what_is_wrong_with_the_target_of_a_comparison_names_it(tmp_path: Path) -> None:

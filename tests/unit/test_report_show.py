@@ -8,14 +8,12 @@ from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import pandas as pd
 import plotly.graph_objects as go
-import pyarrow as pa
 import pytest
 
 from cdcwb.analysis.summary_text import Health, Tone
 from cdcwb.report import show
-from cdcwb.report.answer import Answer, records
+from cdcwb.report.answer import Answer
 from cdcwb.words import show_times_in
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&\u202e"
@@ -115,11 +113,6 @@ def test_a_value_too_long_for_a_card_gets_the_room_of_two(shown: list[dict[str, 
 def test_a_long_list_names_the_first_and_counts_the_others() -> None:
     rows = [{"tables": list("abcd")}, {"tables": list("abcdefg")}, {"tables": []}]
     assert cells(show.table_html(rows, {"tables": "tables"})) == ["a, b, c, d", "a, b, c and 4 more", "none"]
-
-
-def test_64_bit_numbers_keep_every_digit_even_beside_a_null() -> None:
-    frame = pd.DataFrame({"offset": pd.Series([2**63 - 1, None], dtype=pd.ArrowDtype(pa.int64()))})
-    assert records(frame) == [{"offset": 2**63 - 1}, {"offset": None}]
 
 
 def test_a_cut_table_says_how_many_rows_there_are(shown: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,3 +52,19 @@ def test_an_index_has_every_record_and_every_change(format: str, tmp_path: Path)
     source = open_source(DATA / format, folder=tmp_path)
     assert source.index.records == capture.table("events").num_rows
     assert len(source.changes) == capture.table("changes").num_rows
+
+
+_FORKED = """
+import os, sys
+from cdcwb import load
+rows = load(sys.argv[1]).rows("changes", ["after"])
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(len(rows.table()))
+"""
+
+
+def test_a_forked_process_that_ends_leaves_the_files_of_its_parent() -> None:
+    run = [sys.executable, "-c", _FORKED, str(DATA / "gbase8s")]
+    assert int(subprocess.run(run, capture_output=True, text=True, check=True).stdout) > 0

@@ -196,6 +196,26 @@ def test_the_time_is_that_of_a_joined_column_in_the_zone_of_the_server(tmp_path:
     assert dict(event["after"]) == {"id": "1", "tran_end_time": "2026-07-01 10:00:00.123"}
 
 
+@pytest.mark.parametrize(
+    ("time", "zone", "moment", "problem"),
+    [
+        ("2026-07-01T10:00:00+05:00", "Europe/Berlin", "2026-07-01 05:00:00+00:00", None),
+        ("2026-10-25 02:30:00", "Europe/Berlin", "2026-10-25 00:30:00+00:00", "time_zone"),
+        ("9999-12-31 23:00:00", "-05:00", "None", "time_range"),
+    ],
+)
+def test_a_time_with_a_zone_has_that_one_and_one_in_doubt_is_a_problem(
+    tmp_path: Path, time: str, zone: str, moment: str, problem: str | None
+) -> None:
+    (event,) = events(
+        table(tmp_path, f"0x{COMMIT},2,1,{time}", names="__$start_lsn,__$operation,id,tran_end_time"), time_zone=zone
+    )
+    assert (str(event["changed_at"]), [one["code"] for one in event["problems"] or ()]) == (
+        moment,
+        [problem] * bool(problem),
+    )
+
+
 # --- tables, versions and containers ----------------------------------------------------------------------------------
 
 

@@ -122,6 +122,11 @@ def test_escapes_in_texts_of_the_cells_themselves_are_characters(tmp_path: Path)
     assert rows_of(path) == [("1", "a\rb _x000D_")]
 
 
+def test_half_of_a_surrogate_pair_stays_as_it_is_written(tmp_path: Path) -> None:
+    path = book(tmp_path / "a.xlsx", ("log", [["id", "value"], [1, "a_xD83D_b_x000D_"]]))
+    assert rows_of(path) == [("1", "a_xD83D_b\r")]
+
+
 def test_every_row_of_the_sheet_is_accounted_for(tmp_path: Path) -> None:
     rows = [[], ["id", "value"], [1, "a"], [], [], [2], [3, "c", "too", "much"], [4, "d"]]
     file = probe_file(book(tmp_path / "a.xlsx", ("log", rows)))

@@ -65,6 +65,7 @@ def cells(record: bytes) -> dict[str, Any]:
         ("q'[it's]'", "it's"),
         ("Q'!a'b!'", "a'b"),
         ("E'a\\'b\\n'", "a'b\n"),
+        (r"E'\x41\102\xc3\xa9\f\Z\%\\''x'", "AB\xe9\fZ%\\'x"),
         ("_utf8'x'", "x"),
         ("x'AAbb'", "aabb"),
         ("0xAABB", "aabb"),
@@ -99,6 +100,7 @@ def test_a_literal_has_its_text(token: str, text: str | None) -> None:
             "CHR(55296)",
             "'a' || 'b'",
             "('x')",
+            r"E'\u00e9'",
             "{ts '2024-01-02 03:04:05'}",
         ),
         *("'2024-01-02'::timestamp", "CONVERT(datetime, '2024-01-02', 120)", "CAST(0x00009CEF00A25634 AS DateTime)"),
@@ -122,6 +124,11 @@ def test_bytes_that_are_not_in_the_character_set_are_hex() -> None:
     found = column(pa.array([b"'J\xe9'", b"'x'"]), "utf-8", False)
     assert found.texts.to_pylist() == ["4ae9", "x"]
     assert found.garbled.tolist() == [0]
+    found = column(pa.array([b"'Jack'", b"'J\xe9\\''", b"q'[J\xe9]'"]), "utf-8", True)
+    assert found.texts.to_pylist() == ["Jack", "4ae927", "4ae9"]
+    assert found.garbled.tolist() == [1, 2]
+    assert column(pa.array([rb"E'J\xe9'"]), "latin-1", False).texts.to_pylist() == ["J\xe9"]
+    assert "'J\\xe9'||x" in column(pa.array([b"'J\xe9'||x"]), "utf-8", False).refused[0]
 
 
 def test_a_row_owns_its_bytes() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from cdcwb import charts
+from cdcwb.charts import contents, drift, masks, reconcile, timeline
 from cdcwb.times import TimeAxis, axis_of, micros
 from tests.unit.test_charts_drift import version
 from tests.unit.test_charts_timeline import SECOND, START, transaction
@@ -66,17 +66,17 @@ LIFE = [
     for at in [*BULK, FAR]
 ]
 FIGURES: dict[str, Any] = {
-    "changes": lambda: charts.done_over_time(BINS, SECOND, AXIS),
-    "transactions": lambda: charts.begins(BINS, ["a"], SECOND, AXIS),
-    "masks": lambda: charts.changed_over_time(CELLS, SECOND, AXIS),
-    "concurrency": lambda: charts.concurrency(STEPS, 1, START, axis=AXIS),
-    "differences": lambda: charts.differences_over_time(DIFFERENCES, BULK[0], FAR, SECOND, AXIS),
-    "row": lambda: charts.row_life(LIFE),
-    "rows": lambda: charts.rows_over_time([(None, 0), *((at, 1) for at in [*BULK, FAR])], START, FAR),
-    "timeline": lambda: charts.timeline(
+    "changes": lambda: contents.done_over_time(BINS, SECOND, AXIS),
+    "transactions": lambda: contents.begins(BINS, ["a"], SECOND, AXIS),
+    "masks": lambda: masks.changed_over_time(CELLS, SECOND, AXIS),
+    "concurrency": lambda: timeline.concurrency(STEPS, 1, START, axis=AXIS),
+    "differences": lambda: reconcile.differences_over_time(DIFFERENCES, BULK[0], FAR, SECOND, AXIS),
+    "row": lambda: reconcile.row_life(LIFE),
+    "rows": lambda: reconcile.rows_over_time([(None, 0), *((at, 1) for at in [*BULK, FAR])], START, FAR),
+    "timeline": lambda: timeline.timeline(
         [transaction(n, n * SECOND) for n in range(60)] + [transaction(99, 2 * 10**15)]
     ),
-    "versions": lambda: charts.version_lanes([*(version(n, begin=n) for n in range(1, 60)), version(60, begin=2e9)]),
+    "versions": lambda: drift.version_lanes([*(version(n, begin=n) for n in range(1, 60)), version(60, begin=2e9)]),
 }
 
 
@@ -89,7 +89,7 @@ def test_every_axis_of_time_shows_the_bulk_and_says_what_is_outside(name: str) -
 
 
 def test_a_table_without_changes_outside_has_all_of_its_changes_on_the_axis() -> None:
-    figure = charts.changed_over_time(CELLS[:60], SECOND, AXIS)
+    figure = masks.changed_over_time(CELLS[:60], SECOND, AXIS)
     assert figure.layout.meta is None
     assert len(figure.data[0].x) == 60
 
@@ -98,12 +98,12 @@ def test_all_charts_of_a_page_have_one_axis_of_time() -> None:
     """Bins begin before the first time, bars end at the last one: the axis is the same, and has room for both."""
     axis = TimeAxis(BULK[0], BULK[-1])
     figures = [
-        charts.done_over_time(BINS[:60], SECOND, axis),
-        charts.begins(BINS[5:50], ["a"], SECOND, axis),
-        charts.changed_over_time(CELLS[:60], SECOND, axis),
-        charts.concurrency(STEPS[:60], 1, START, axis=axis),
-        charts.differences_over_time(DIFFERENCES[:60], BULK[0], BULK[-1], SECOND, axis),
-        charts.timeline([transaction(n, n * SECOND) for n in range(40)], axis=axis),
+        contents.done_over_time(BINS[:60], SECOND, axis),
+        contents.begins(BINS[5:50], ["a"], SECOND, axis),
+        masks.changed_over_time(CELLS[:60], SECOND, axis),
+        timeline.concurrency(STEPS[:60], 1, START, axis=axis),
+        reconcile.differences_over_time(DIFFERENCES[:60], BULK[0], BULK[-1], SECOND, axis),
+        timeline.timeline([transaction(n, n * SECOND) for n in range(40)], axis=axis),
     ]
     (ends,) = {figure.layout.xaxis.range for figure in figures}
     first, last = (datetime.fromisoformat(end).replace(tzinfo=UTC) for end in ends)

@@ -173,6 +173,10 @@ def test_hexadecimal_octets_become_base64_and_others_stay() -> None:
         (change("UPDATE", after=None), "it has no after image"),
         (change(after={"a": "\ufffe"}), "a value or a column name has a character that XML 1.0 cannot hold"),
         (change(after={"": "a"}), "a column has no name"),
+        (
+            change("DELETE", problems=[{"code": "charset", "detail": "…"}]),
+            "it has bytes that are not in the character set",
+        ),
     ],
 )
 def test_what_is_no_event_is_left_out_with_its_reason(row: dict[str, Any], sentence: str) -> None:

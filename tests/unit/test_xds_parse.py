@@ -46,6 +46,7 @@ def published_and_back(count: int) -> None:
     rows = log.append_column("file_index", pa.array(np.zeros(count, dtype=np.int32)))
     rows = rows.append_column("offset", pa.array(np.arange(count)))
     rows = rows.append_column("event_us", pa.array(np.zeros(count, dtype=np.int64)))
+    rows = rows.append_column("undecoded", pa.nulls(count, pa.string()))
     rows = rows.append_column("repeated", pa.array(np.zeros(count, dtype=np.bool_))).cast(ROWS)
     publication = publish(rows, Settings(batch_size=100, query_limit=count))
     assert set(publication.decisions["decision"].to_pylist()) == {"published"}

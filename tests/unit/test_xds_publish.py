@@ -20,6 +20,11 @@ def test_a_delete_that_was_processed_before_counts(status: str) -> None:
     assert reason == "the object is gone: record 2 deletes it later"
 
 
+def test_a_polling_cycle_may_have_no_limit() -> None:
+    """As in versions of the driver before 4.8."""
+    assert decided(row(1, new_value="x"), row(4), query_limit=10**30) == ["published", "published"]
+
+
 def test_a_delete_by_the_driver_counts_and_one_that_cannot_happen_does_not() -> None:
     assert decided(row(5), row(4, perpetrator="drv"), driver_user="drv") == ["no_effect", "skipped"]
     assert decided(row(5), row(4, status="X")) == ["published", "skipped"]

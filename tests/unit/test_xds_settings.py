@@ -104,6 +104,14 @@ def test_what_cannot_be_is_refused_with_a_sentence(given: dict[str, Any], said: 
     assert said in str(refused.value)
 
 
+def test_a_setting_of_many_names_is_no_path() -> None:
+    names = [f"table{number}" for number in range(60)]
+    given = {"types": ",".join(f"{name}:octet" for name in names), "class_names": ",".join(f"{one}=C" for one in names)}
+    found = Settings.parse(given)
+    assert found.types == dict.fromkeys(names, "octet")
+    assert found.class_names == dict.fromkeys(names, "C")
+
+
 def test_types_and_class_names_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "types.json"
     file.write_text(json.dumps({"usr.photo": "octet"}), encoding="utf-8")
@@ -128,3 +136,10 @@ def test_the_most_exact_name_of_a_column_counts(table: str, column: str, kind: s
     types = {"usr.photo": "octet", "hr.usr.age": "int", "usr.age": "counter", "age": "time"}
     found = Settings(types=types).with_binary(frozenset({"dept.scan", "usr.age"}))
     assert found.type_of(table, column) == kind
+
+
+def test_a_table_without_a_schema_is_named_with_that_of_the_settings_too() -> None:
+    given = {"schema": "hr", "types": "hr.usr.photo:octet", "class_names": "hr.usr=User,dept=Department"}
+    found = Settings.parse(given)
+    assert [found.type_of(name, "photo") for name in ("usr", "hr.usr", "fin.usr")] == ["octet", "octet", "string"]
+    assert [found.class_of(name) for name in ("usr", "fin.usr", "hr.dept")] == ["User", "usr", "Department"]

@@ -218,6 +218,13 @@ def test_a_snapshot_is_read_from_files(tmp_path: Path, suffix: str) -> None:
     assert current(again, "idu=1") == {"fname": "John", "note": None}
 
 
+def test_texts_in_parquet_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    garbled = pa.array([b"J\xe9"]).view(pa.string())
+    pq.write_table(pa.table({"idu": [1], "fname": garbled}), tmp_path / "usr.parquet")
+    with pytest.raises(CaptureError, match="Invalid UTF8"):
+        Snapshot.read({"usr": str(tmp_path / "usr.parquet")})
+
+
 def test_bytes_in_parquet_are_bytes_of_the_column(tmp_path: Path) -> None:
     pq.write_table(pa.table({"idu": [1], "photo": [b"\xbb\xbb"]}), tmp_path / "usr.parquet")
     snapshot = Snapshot.read({"usr": str(tmp_path / "usr.parquet")})

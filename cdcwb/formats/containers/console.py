@@ -345,7 +345,7 @@ _RETURN: Final = 0x0D
 def read_lines(source: Source, start: int, stop: int, layout: Layout, window: int = _WINDOW) -> Iterator[Chunk]:
     """The lines that begin in ``[start, stop)`` of a file; the end of a line that began before is passed over. A line
     of a key is one with that of its value."""
-    position = first_line(source, start)
+    position = line_start(source, start)
     size = min(window, _CACHED)  # small at first, for those that take a few lines
     while position < min(stop, source.length):
         room = min(size, stop - position + _STEP)  # no further than the last line ends
@@ -357,7 +357,7 @@ def read_lines(source: Source, start: int, stop: int, layout: Layout, window: in
         if position + len(buffer) >= source.length and (not len(ends) or ends[-1] < len(buffer)):
             ends = np.append(ends, len(buffer))
         if not len(ends):
-            end = first_line(source, position + room)
+            end = line_start(source, position + room)
             if end - position > LONGEST:
                 for one in damage(position, end, f"a line longer than {LONGEST:,} bytes, the maximum of a message"):
                     yield Chunk(one[0], source.read(*one[:2]), [one])
@@ -385,7 +385,7 @@ def newlines(buffer: Bytes) -> Ints:
     return np.concatenate(some) + 1 if some else np.empty(0, dtype=np.int64)
 
 
-def first_line(source: Source, position: int) -> int:
+def line_start(source: Source, position: int) -> int:
     """Where the first line at or after ``position`` begins; the file's end if there is none."""
     at, step = position - 1, _STEP
     while 0 <= at < source.length:

@@ -62,7 +62,10 @@ def without_login(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(url: str) -> SplitResult | None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as reason:
+        raise OptionError(f"option registry: {reason}") from None
     return parts if parts.scheme in ("http", "https") else None
 
 

@@ -544,8 +544,12 @@ def rows_of_batch(
     count = len(number)
     part = RowSegments(number, np.ones(count, dtype=np.int64), OffsetUnit.ROW)
     if count:
-        columns = [plain(column) for column in batch.columns]
-        part.rows.append((np.arange(count), ColumnRows(names, part.offset, part.length, columns, upper=upper)))
+        columns, wrong = [plain(column) for column in batch.columns], dict[int, Ints]()
+        for place, column in enumerate(columns):
+            if pa.types.is_string(column.type):  # of a file, whose texts nobody has checked
+                columns[place], wrong[place] = as_strings(column.cast(pa.binary()), "utf-8")
+        rows = ColumnRows(names, part.offset, part.length, columns, upper=upper, wrong=wrong)
+        part.rows.append((np.arange(count), rows))
     return part
 
 

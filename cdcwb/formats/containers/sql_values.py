@@ -16,12 +16,13 @@ from cdcwb.formats.kernels import Ints
 _NULLS: Final = pa.array([b"NULL", b"null", b"Null"], pa.binary())
 _STRING: Final = r"'(?:[^']++|''|(?!))*+'"
 _ESCAPED: Final = r"'(?:[^'\\]++|''|\\[\s\S]|(?!))*+'"
+_POSTGRES: Final = r"'(?:[^'\\]++|''|\\[^uUv]|(?!))*+'"  # with escapes that COPY has as well
 _TOKENS: Final = tuple(
     re.compile(
         r"(?is)\s++|--[^\n]*+|/\*(?:[^*]++|\*(?!/)|(?!))*+\*/"
         r"|n?q'(?:\[(?P<square>.*?)\]|\((?P<round>.*?)\)|<(?P<angle>.*?)>|\{(?P<curly>.*?)\}|(\S)(?P<other>.*?)\5)'"
         r"|(?:0x(?P<hex>(?:[0-9a-f]{2})*)(?!\w)|x'(?P<digits>(?:[0-9a-f]{2})*)')"
-        rf"|(?:n|_\w++\s*+)?(?P<text>{text})|e(?P<escaped>{_ESCAPED})"
+        rf"|(?:n|_\w++\s*+)?(?P<text>{text})|e(?P<escaped>{_POSTGRES})"
         r"|(?P<number>[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?)(?!\w)|(?P<name>[a-z_]\w*+)|(?P<sign>[(),])"
     )
     for text in (_STRING, _ESCAPED)
@@ -38,6 +39,7 @@ _FORM: Final = re.compile(
 
 _ESCAPES: Final = re.compile(r"\\(.)|''", re.DOTALL)
 _BACKSLASH: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_BYTES: Final = re.compile("[\udc80-\udcff]+")  # that are not in the character set
 _COPY_ESCAPES: Final = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _COPIED: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _MOST_TOKENS: Final = 40  # of a value
@@ -101,14 +103,23 @@ def column(tokens: pa.BinaryArray, charset: str, backslash: bool, is_copy: bool 
     if not len(hard):
         return SqlColumn(texts, garbled, {})
     different = tokens.take(pa.array(hard)).dictionary_encode()
-    values = [value_of(one.decode(charset, "backslashreplace"), backslash) for one in different.dictionary.to_pylist()]
+    values = [value_of(one.decode(charset, "surrogateescape"), backslash) for one in different.dictionary.to_pylist()]
+    made, undecoded = zip(*(_decoded(one.text, charset) for one in values), strict=True)
     index = different.indices.to_pylist()
     refused = {
         row: why for row, at in zip(hard.tolist(), index, strict=True) if (why := values[at].refused) is not None
     }
-    made = pa.array([one.text for one in values], pa.string()).take(different.indices)
-    texts = pc.replace_with_mask(texts, pa.array(~easy.to_numpy(zero_copy_only=False)), made)
-    return SqlColumn(texts, np.setdiff1d(garbled, hard), refused)
+    taken = pa.array(made, pa.string()).take(different.indices)
+    texts = pc.replace_with_mask(texts, pa.array(~easy.to_numpy(zero_copy_only=False)), taken)
+    return SqlColumn(texts, np.union1d(np.setdiff1d(garbled, hard), hard[np.array(undecoded)[index]]), refused)
+
+
+def _decoded(text: str | None, charset: str) -> tuple[str | None, bool]:
+    """A text whose bytes that are not characters yet are decoded; hex if that fails, and whether it fails."""
+    try:
+        return text and _BYTES.sub(lambda one: one[0].encode("ascii", "surrogateescape").decode(charset), text), False
+    except UnicodeDecodeError:
+        return (text or "").encode("utf-8", "surrogateescape").hex(), True
 
 
 def _without_prefix(raw: pa.BinaryArray) -> pa.BinaryArray:
@@ -143,7 +154,7 @@ def value_of(token: str, backslash: bool = False) -> SqlValue:
     literals, form = _tokens_of(token, backslash)
     found = _FORM.fullmatch(form)
     if found is None:
-        text = token.strip()
+        text = token.strip().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         shown = text if len(text) <= 60 else text[:57] + "…"
         reason = f"expected a literal, found {shown or 'nothing'}, which only the database can evaluate"
         return SqlValue(None, f"{reason}; export the table as CSV")
@@ -171,7 +182,10 @@ def _tokens_of(text: str, backslash: bool) -> tuple[list[str], str]:
             continue
         if kind == "text" and not backslash:
             value = value[1:-1].replace("''", "'")
-        elif kind in ("text", "escaped"):
+        elif kind == "escaped":
+            raw = value[1:-1].replace("''", "'").encode("utf-8", "surrogateescape")
+            value = _COPY_ESCAPES.sub(_unescaped, raw).decode("utf-8", "surrogateescape")
+        elif kind == "text":
             value = _ESCAPES.sub(lambda one: _BACKSLASH.get(one[1], one[1]) if one[1] else "'", value[1:-1])
         is_binary = kind in ("hex", "digits")
         literals.append(value.lower() if is_binary else value)

@@ -3,7 +3,8 @@ segments of a file, with rows and gaps. What reads SQL, JSON or workbooks is imp
 
 The values of a sheet are texts without loss; a cell without a value is null.
 
-* text: as it is; ``_x000D_`` and its like are the characters that they represent
+* text: as it is; ``_x000D_`` and its like are the characters that they represent, half of a surrogate pair
+  stays as it is written
 * whole number: its digits, ``1.0`` and ``1E+2`` included; other number: the shortest digits that read back
 * truth: ``true``, ``false``
 * date: ``2024-01-31`` where the cell's format shows no time and it is midnight; date and time:
@@ -333,7 +334,7 @@ _FIRST_ROWS: Final = 4096  # of a sheet in which a value is looked for
 _MOST_ROWS: Final = 1 << 20
 _INFLATED: Final = 64 << 20, 20  # bytes that a workbook may inflate to: this many, or this many times its size
 _MOST_DIGITS: Final = 1e21  # whole numbers from here on keep their exponent
-_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_ESCAPED: Final = re.compile(r"_x(?![dD][89a-fA-F])([0-9A-Fa-f]{4})_")
 
 
 @contextmanager

@@ -37,6 +37,7 @@ FLATTENED: Final = "flattened"
 
 _LEAD: Final = "__"
 _ADDED: Final = frozenset({"__op", "__deleted", "__table", "__lsn"})
+_NOT_OF_SOURCE: Final = frozenset({"__op", "__deleted", "__ts_ms", "__ts_us", "__ts_ns"})
 
 
 def is_flattened(content: Mapping[str, Any]) -> bool:
@@ -53,10 +54,9 @@ def _of_flattened(body: Body) -> Body:
     """The envelope as far as the added fields show it: there is no row before, but that of a delete."""
     added = {name: value for name, value in body.content.items() if name.startswith(_LEAD)}
     row = {name: value for name, value in body.content.items() if not name.startswith(_LEAD)}
-    source = {name.removeprefix(_LEAD).removeprefix("source_"): value for name, value in added.items()}
+    source = {n.removeprefix(_LEAD).removeprefix("source_"): one for n, one in added.items() if n not in _NOT_OF_SOURCE}
     is_deleted = plain(added.get("__deleted") or "").lower() == "true"
-    op = source.pop("op", None) or ("d" if is_deleted else "u")
-    source.pop("deleted", None)
+    op = added.get("__op") or ("d" if is_deleted else "u")
     kind = body.type
     if kind is not None:
         fields = {name: one for name, one in kind.fields.items() if not name.startswith(_LEAD)}

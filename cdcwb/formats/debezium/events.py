@@ -217,15 +217,14 @@ class _MessageEvents:
             return
         row = row_type(body)
         for name in _IMAGES:
-            image = content.get(name)
-            held = document_of(image) if document else image
+            held = self._described(number, content, name) if document else content.get(name)
             if isinstance(held, dict):
                 self._row(name, number, held, row)
             elif held is not None:
-                self.note(number, Problem.VALUE, f"{name}: expected an object, found {plain(image)!r:.60}")
+                self.note(number, Problem.VALUE, f"{name}: expected an object, found {plain(held)!r:.60}")
         if document:
             self._document(number, content)
-            identity = document_of(content.get("filter")) if key is None else None
+            identity = self._described(number, content, "filter") if key is None else None
             if identity:
                 self._row("key", number, identity, None)
         self._key(number, key, row, document)
@@ -256,9 +255,9 @@ class _MessageEvents:
 
     def _document(self, number: int, content: Mapping[str, Any]) -> None:
         """What MongoDB says that an update changed; without a document after it that is the after image (§2.4)."""
-        described, patch = content.get("updateDescription"), document_of(content.get("patch"))
+        described, patch = content.get("updateDescription"), self._described(number, content, "patch")
         if isinstance(described, dict):
-            updated, removed = document_of(described.get("updatedFields")) or {}, described.get("removedFields")
+            updated, removed = self._described(number, described, "updatedFields") or {}, described.get("removedFields")
         elif patch and any(name.startswith("$") for name in patch):
             updated, removed = document_of(patch.get("$set")) or {}, list(document_of(patch.get("$unset")) or {})
         elif patch:  # the document that replaces the one before
@@ -272,18 +271,26 @@ class _MessageEvents:
         if document_of(content.get("after")) is None:
             self._row("after", number, {name: value for name, value in updated.items() if "." not in name}, None)
 
+    def _described(self, number: int, content: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+        """A field that is a document of MongoDB; reports another value."""
+        found, value = document_of(content.get(name)), content.get(name)
+        if found is None and value is not None:
+            self.note(number, Problem.VALUE, f"{name}: expected an object, found {plain(value)!r:.60}")
+        return found
+
     def _time(self, number: int, fields: Mapping[str, Any]) -> int | None:
         """Microseconds since 1970: the finest of a message's times (§3.1); a time of 0 is null."""
         for name, factor, divisor in _TIMES:
             value = fields.get(name)
-            if not isinstance(value, int) or isinstance(value, bool) or value == 0:
+            if value is None or value == 0:
                 continue
-            if name == "ts_usec" and value > LATEST:
-                divisor = 1000  # nanoseconds
-            micros = value * factor // divisor
-            if 0 <= micros <= LATEST:
-                return micros
-            sentence = f"{name}: expected a time of the years 1970 to 9999, found {value}"
+            if isinstance(value, int):
+                if name == "ts_usec" and value > LATEST:
+                    divisor = 1000  # nanoseconds
+                micros = value * factor // divisor
+                if 0 <= micros <= LATEST:
+                    return micros
+            sentence = f"{name}: expected a time of the years 1970 to 9999, found {plain(value):.60}"
             self.note(number, Problem.TIME_RANGE, sentence)
         return None
 

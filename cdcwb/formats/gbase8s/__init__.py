@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -79,9 +80,11 @@ class GBase8s(StreamFormat):
 
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`. A file of names may be invalid, so it is read first
-        of all."""
-        options.names_of(paths)
-        return super().make_plan(paths, options, run)
+        of all. Halves of updates are paired by table, so labels with the same name are one table."""
+        names, _ = options.names_of(paths)
+        first: dict[Any, int] = {}
+        same = {label: one for label, name in names.items() if (one := first.setdefault(name, label)) != label}
+        return super().make_plan(paths, replace(options, same=same), run)
 
     def find_start(self, stream: Stream, framing: Framing, start: int, stop: int) -> int:
         """See :meth:`cdcwb.formats.records.RecordFormat.find_start`."""

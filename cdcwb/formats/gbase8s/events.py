@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.formats.arrays import table_names
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.gbase8s.decode import (
     SCHEMA_RECORD,
@@ -77,7 +78,8 @@ class RecordReader(SplitReader):
             keep &= np.array([*(name in wanted.transactions for name in records.names), False])[records.transaction]
         if wanted.tables is not None:
             labels, index = distinct(headers.label)
-            named = [bool(wanted.tables & self.shared.table_names(label)) for label in labels.tolist()]
+            names = map(self.shared.full_name, labels.tolist())
+            named = [not table_names(name).isdisjoint(wanted.tables) for name in names]
             keep &= np.array(named, dtype=bool)[index]
         return keep
 
@@ -188,10 +190,10 @@ def typed_schema(plan: Plan, request: TableRequest) -> pa.Schema:
 
 
 def _column_types(plan: Plan, request: TableRequest) -> dict[str, pa.DataType]:
-    versions, names = plan.shared.versions, plan.shared.table_names
-    schemas = [one.schema for one in versions if request.name in names(one.label)]
+    versions = [(table_names(plan.shared.full_name(one.label)), one.schema) for one in plan.shared.versions]
+    schemas = [schema for names, schema in versions if request.name in names]
     if not schemas:
-        raise no_table(request, (name for one in versions for name in names(one.label)), " with a schema")
+        raise no_table(request, (name for names, _ in versions for name in names if name), " with a schema")
     types: dict[str, pa.DataType] = {}
     for schema in versions_of(schemas, request):
         for column in schema.columns[: schema.decodable]:

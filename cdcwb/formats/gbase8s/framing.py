@@ -268,6 +268,7 @@ _DIFFERENT: Final = "bytes that are not a record and differ from those of earlie
 _NEW: Final = UnparsedReason(Problem.MALFORMED, _DIFFERENT)
 _MAX_INFERRED: Final = 1 << 20  # the same if the starts of reads are not known
 _LEAST_MOVED: Final = 8  # bytes that are looked for anywhere in the buffer
+_ZEROS: Final = 3  # bytes with which nearly every header begins, and many a record ends
 
 
 def repeats(framed: Iterable[Segments]) -> list[int]:
@@ -335,6 +336,7 @@ class Reads:
         self.image, self.has_record = bytearray(), bytearray()
         self.position = 0  # the bytes that precede it belong to a segment
         self.same_from = 0  # offset in the current read from which it equals the buffer
+        self.new_to = 0  # the bytes that precede it are new, whatever they equal
 
     def segments(self, window: int = WINDOW) -> Iterator[Segments]:
         """The records, stale tails and damage of all reads, window by window. A window has complete reads; it grows if
@@ -431,19 +433,27 @@ class Reads:
         return True
 
     def _ends_later(self, end: int) -> bool:
-        """Whether a record, the end, or stale bytes follow a record that continues in a later read."""
+        """Whether a record, the end, or stale bytes follow a record that continues in a later read. If all of that read
+        repeats the one before, it has no rest of the record."""
         first, last = self.edges.before(end), self.edges.after(end - 1)
         if end == last or self._begins(end):
             return True
         full = self.edges.before(first)  # the preceding read is full of that record, so it is the content of the buffer
         at = full + end - first
-        size = min(last - end, first - at)
-        return size > 0 and self._at(end, end + size) == self._at(at, at + size)
+        if last - end > first - at or (end - first > _ZEROS and self._at(first, end) == self._at(full, at)):
+            return False
+        return self._at(end, last) == self._at(at, at + last - end)
 
     def _is_ghost(self, position: int, end: int, first: int, last: int) -> bool:
-        """Whether an earlier read left this record and all bytes after it in the read ``[first, last)``."""
-        at = position - first
-        if len(self.image) < at + min(end, last) - position or not self._is_stale(position, first, last):
+        """Whether an earlier read left this record and all bytes after it in the read ``[first, last)``. Bytes after
+        those of earlier reads are new if records lead to them."""
+        at, upto = position - first, first + len(self.image)
+        if position < self.new_to or not self._is_stale(position, first, last):
+            return False
+        while end < min(upto, last) and self._candidate(end)[0] != GAP:
+            end = self._candidate(end)[1]
+        if min(end, last) > upto or (end == upto < last and self._candidate(end)[0] != GAP):
+            self.new_to = last
             return False
         if not _has_sequence(self._at(position, position + KEY)):  # no sequence that could be new
             return at > 0  # a read has at least one record

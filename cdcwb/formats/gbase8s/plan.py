@@ -62,7 +62,8 @@ OPTIONS: Final[dict[str, str]] = {
 @dataclass(frozen=True, slots=True)
 class Options:
     """The checked options of a capture. None: to be detected. ``labels_given``: the option ``labels`` as given,
-    ``labels`` its parsed value (None: the files next to the capture name the tables)."""
+    ``labels`` its parsed value (None: the files next to the capture name the tables). ``same``: the first label of a
+    table, for its other labels."""
 
     charset: str = "utf-8"
     byte_order: str | None = None
@@ -76,6 +77,7 @@ class Options:
     split_size: int | None = None
     mode: str = "PERMISSIVE"
     given: frozenset[str] = frozenset()
+    same: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:
@@ -269,7 +271,7 @@ def _detected(stream: Stream) -> tuple[str, int | None, str, str]:
     if len(starts) > 1 and (stale := _stale(_reads(sample, starts))):
         equal = f"{stale} bytes at the ends of {len(starts)} {unit}s equal the bytes of earlier ones at the same offset"
         return READS, None, "line", equal
-    size = _buffer_size(sample, framed, distances, [entry.length for entry in stream.files] if is_clean else [])
+    size = _buffer_size(sample, framed, distances, [entry.length for entry in stream.files], is_clean)
     if size is not None:
         return READS, size, str(size), f"the bytes that follow records equal those {size} bytes earlier"
     if not is_clean and (stale := _stale(inferred_reads(_slicer(sample), len(sample)))):
@@ -283,13 +285,14 @@ _MOST_GAPS: Final = 1000  # runs of unused bytes that are examined for the size
 
 
 def _buffer_size(
-    sample: Bytes, framed: Sequence[Segments], distances: Sequence[int], lengths: Sequence[int]
+    sample: Bytes, framed: Sequence[Segments], distances: Sequence[int], lengths: Sequence[int], is_clean: bool
 ) -> int | None:
     """The size of the read buffers of a capture; None if it does not consist of read buffers. ``sample`` is the
     beginning of the stream, ``framed`` its segments as consecutive records, ``distances`` those of repeated records.
     The unused tail of a read equals the preceding read at the same offset of the buffer, so the distance between the
     equal bytes is the size. It is accepted only if nearly all bytes are accounted for; files of these ``lengths`` must
-    have complete buffers."""
+    have complete buffers if all of them are records (``is_clean``), or if the size is that of a file, whose records the
+    next one may repeat."""
     data = sample.tobytes()
     votes = Counter(distances)
     for segments in framed:
@@ -301,7 +304,9 @@ def _buffer_size(
             if before >= 0:
                 votes[first - before] += 1
     best: tuple[int, int] | None = None  # bytes unaccounted for, and size
-    for size in [size for size, _ in votes.most_common() if not any(length % size for length in lengths)][:_MOST_SIZES]:
+    partial = {size for size in votes if any(length % size for length in lengths)}
+    sizes = [size for size, _ in votes.most_common() if not (size in partial and (is_clean or size in lengths[:-1]))]
+    for size in sizes[:_MOST_SIZES]:
         usable = len(data) // size * size
         if size >= _LEAST_BUFFER and usable >= 2 * size:
             stale, rest = _accounted(_reads(sample[:usable], range(0, usable, size)))
@@ -379,10 +384,6 @@ class StreamContext:
         """``schema.table``, or ``table``."""
         return ".".join(filter(None, self.names(label)))
 
-    def table_names(self, label: int) -> frozenset[str]:
-        """The names of a label's table in filters."""
-        return frozenset([self.names(label)[1], self.full_name(label)])
-
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
@@ -425,6 +426,8 @@ def scan(found: FirstPass, stream: Stream, segments: Segments, options: Options)
     kinds, sequence = KIND_OF[headers.number], headers.sequence
     times = np.where(headers.timed, headers.seconds * 1_000_000, NO_TIME)
     transactions, tables = headers.transaction[of], headers.label[of]
+    for label, first in options.same.items():
+        tables[tables == label] = first
     found.transactions.append(OpenTransactions.of(kinds[of], transactions, tables, sequence[of], times[of]))
     commits = sequence[kinds == COMMIT]
     if len(commits):

@@ -39,6 +39,7 @@ from cdcwb.formats.gbase8s.layout import (
     explain_error,
     record_name,
 )
+from cdcwb.formats.gbase8s.plan import segments_of
 from cdcwb.formats.gbase8s.schema import TableSchema, schema_text, text_codec
 from cdcwb.formats.gbase8s.values import ColumnValue, DecodedValues, prefix_width, value_of
 from cdcwb.formats.kernels import interpreted
@@ -255,20 +256,22 @@ def describe(plan: Plan, stream: Stream, segments: Segments, at: int) -> tuple[F
     before it in the examined bytes."""
     start, end = int(segments.start[at]), int(segments.end[at])
     record = segments.buffer[start:end].tobytes()
-    index, offset, _ = stream.location(segments.base + start, segments.base + end)
-    path = plan.files[index].path
+    place = segments.base + start
+    path = plan.files[stream.file_at(place)].path
+    here = next(split for split in reversed(plan.splits) if split.start <= place)
+    versions = VersionsInForce(plan.shared, here.state.in_force)
+    for some in segments_of(stream, plan.framing, here.start, place):
+        before = np.flatnonzero(some.record & (some.base + some.start < place))
+        versions.of_records(read_headers(some.buffer, some.start[before], some.end[before]))
     headers = read_headers(segments.buffer, segments.start[at : at + 1], segments.end[at : at + 1])
-    before = [v for v in plan.shared.versions if (v.file_index, v.offset) <= (index, offset)]
-    versions = VersionsInForce(plan.shared, {v.label: v.number for v in before})
     label, number = int(headers.label[0]), int(versions.of_records(headers)[0])
     version = versions.known.get((label, number))
     schema = None if version is None else version.schema
     note = ""
-    if headers.row[0] and schema is None:
+    if headers.row[0] and version is None:
         note = f"no table schema of label {label} was seen"
-    elif headers.row[0]:
-        origins = (plan.files[v.file_index].path for v in before if v.label == label and v.file_index >= 0)
-        origin = next(origins, path)
+    elif headers.row[0] and version is not None:
+        origin = plan.files[version.file_index].path if version.file_index >= 0 else path
         table = f" of {plan.shared.full_name(label)}" if label in plan.shared.labels else ""
         note = f"decoded with table version {label}@{number}{table}" + (f" from {origin}" if origin != path else "")
     settings = plan.shared.settings

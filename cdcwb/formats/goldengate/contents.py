@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.formats import requests
-from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_text, integers, text_array
+from cdcwb.formats.arrays import as_array, bytes_of, content_of, gather, hex_text, integers, table_names, text_array
 from cdcwb.formats.columns import cast_each, parsed
 from cdcwb.formats.dissector import TableRequest, Wanted
 from cdcwb.formats.goldengate import layout
@@ -561,7 +561,7 @@ _OPERATIONS: Final = list(map(str, (Operation.INSERT, Operation.UPDATE, Operatio
 def column_types(known: Iterable[Any], request: TableRequest) -> dict[str, pa.DataType]:
     """The requested columns of a table, of the ``types`` of its versions; one whose type differs between versions is
     text. Raises CaptureError, which lists the known ones, for an unknown table or column."""
-    versions = [one for one in known if request.name in (one.table_name, one.full_name)]
+    versions = [one for one in known if request.name in table_names(one.full_name or "")]
     if not versions:
         raise no_table(request, (one.full_name or "" for one in known))
     return common_types((one for version in versions_of(versions, request) for one in version.types.items()), request)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb import model
-from cdcwb.formats.arrays import EventBatch, as_array, integers
+from cdcwb.formats.arrays import EventBatch, as_array, integers, table_names
 from cdcwb.formats.dissector import Wanted
 from cdcwb.formats.goldengate import layout
 from cdcwb.formats.goldengate.contents import ddl_items, file_header, items_of, statement
@@ -112,7 +112,7 @@ class Assigned:
         self._halves(some)
         self._gaps(np.flatnonzero(some & (records.shape <= FILE_HEADER)), border)
         for one, head in self.heads.items():
-            for sentence in head.gaps:
+            for sentence in head.gaps.values():
                 self.problem(one, Problem.GAP, sentence)
         self.imaged, self.before = _IMAGED[self.kind], self.kind == _KIND[Kind.BEFORE]
         self.before |= self.operation == _DELETE
@@ -145,12 +145,13 @@ class Assigned:
             stated.append(values.take(pa.array(row, mask=row < 0)).to_pylist())
         self.named: list[OpenTransaction] = []
         for first, is_aborted, xid, csn in zip(found.first.tolist(), found.aborted.tolist(), *stated, strict=True):
-            one = OpenTransaction(0, MISSING, xid, csn, is_aborted, self.location(first) if first >= 0 else "")
-            self.named.append(one)
+            at, rba = int(self.place[first]), int(records.rba[first]) if self.placed[first] else MISSING
+            name = self.shared.begin(at, rba) if first >= 0 else ""
+            self.named.append(OpenTransaction(0, MISSING, xid, csn, is_aborted, name))
         is_open = count > 0 and not found.closed[-1]
         for number, is_there, of in ((0, found.leads, border), (-1, is_open, after)):
             if is_there and of is not None:
-                self.named[number] = replace(of.open, first=self.shared.location(of.open.at, of.open.rba))
+                self.named[number] = replace(of.open, first=self.shared.begin(of.open.at, of.open.rba))
         self.kind[records.abort & (found.of >= 0)] = _KIND[Kind.ROLLBACK]
         for values, what in ((records.csn, "LOGCSN"), (records.xid, "TRANID")):
             names = pa.array([one.csn if what == "LOGCSN" else one.xid for one in self.named], pa.string())
@@ -181,10 +182,12 @@ class Assigned:
 
     def _gaps(self, rows: Ints, border: WindowBorder | None) -> None:
         """Reports bytes of the trail that are missing between the records ``rows``, and trail files that are missing,
-        at the first member of a transaction after them if it continues one."""
+        at the first member after them if it continues the transaction of the one before it."""
         records, files, trail = self.records, self.shared.files, self.trail[rows]
         rba, total, members = records.rba[rows], records.total[rows], rows[records.member[rows]]
+        of = self.transaction[members]
         inside = np.append(np.isin(records.trans[members], (1, 2)), False)
+        inside[:-1] &= of == np.append(MISSING if border is None else 0, of)[:-1]
         ends = np.where((total != MISSING) & (rba > 0), rba + total, MISSING)
         ends = np.append(MISSING if border is None else border.end, ends)[:-1]
         is_new = np.append(False, trail[1:] != trail[:-1])[: len(rows)]
@@ -254,8 +257,8 @@ class Assigned:
             named = np.array([*(one.name in wanted.transactions for one in self.named), False])
             keep &= named[self.transaction[rows]]
         if wanted.tables is not None:  # if no name is printed, the table comes from the version
-            names, some = [*map(names_of, self.records.tables), (None, None)], wanted.tables
-            is_one = [one is None or one in some or f"{schema}.{one}" in some for schema, one in names]
+            names = [".".join(filter(None, names_of(text))) for text in (*self.records.tables, None)]
+            is_one = [not name or not table_names(name).isdisjoint(wanted.tables) for name in names]
             keep &= np.array(is_one)[self.records.table[rows]]
         return keep
 

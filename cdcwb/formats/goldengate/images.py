@@ -20,7 +20,7 @@ from cdcwb.formats.arrays import EventBatch, TextPool
 from cdcwb.formats.goldengate import contents
 from cdcwb.formats.goldengate.contents import OPAQUE, ColumnSpans, Half, decoded, texts
 from cdcwb.formats.goldengate.definitions import Definition
-from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, Coding
+from cdcwb.formats.goldengate.layout import GUESS, GUESS_FIXED, LOB, MISSING, SEGMENTS, Coding
 from cdcwb.formats.goldengate.records import TrailRecords
 from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.model import Problem
@@ -41,12 +41,12 @@ _INDEXES: Final = 1 << 16
 @dataclass(slots=True)
 class Head:
     """A record that others continue. ``rest``: those with the rest of its own data; ``lobs``: those of each large
-    object, and its column, None if not printed; ``gaps``: a sentence for each incomplete chain."""
+    object, and its column, None if not printed; ``gaps``: a sentence for each incomplete chain, by its first record."""
 
     record: int
     rest: list[int] = field(default_factory=list)
     lobs: list[tuple[list[int], int | None]] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
+    gaps: dict[int, str] = field(default_factory=dict)
 
     @property
     def fragments(self) -> list[int]:
@@ -58,11 +58,11 @@ def heads_of(records: TrailRecords, some: Bools) -> tuple[dict[int, Head], list[
     """The heads among the records ``some``, by number; and the fragments without a head."""
     members = np.flatnonzero(some & records.member)
     cores = np.flatnonzero(~records.fragment[members])
-    ends = np.append(cores, len(members))
-    has_more = (np.diff(ends) > 1) | records.goes_on[members[cores]]
+    ends, is_lost = np.append(cores, len(members)), np.isin(records.io[members[cores]], SEGMENTS)
+    has_more = ((np.diff(ends) > 1) | records.goes_on[members[cores]]) & ~is_lost
     spans = zip(cores[has_more].tolist(), ends[1:][has_more].tolist(), strict=True)
     heads = {int(members[at]): _head(records, members[at:end].tolist()) for at, end in spans}
-    return heads, members[: int(ends[0])].tolist()
+    return heads, members[np.repeat(np.append(True, is_lost), np.diff(np.append(0, ends)))].tolist()
 
 
 def _head(records: TrailRecords, members: list[int]) -> Head:
@@ -84,7 +84,7 @@ def _head(records: TrailRecords, members: list[int]) -> Head:
         if is_open or (len(chain) < count[chain[0]] and (chain is not own or head.rest)):
             end = ", the last of which is continued" if is_open else ""
             said = f"{what} of {plural(int(count[chain[0]]), 'segment')} has {len(chain)} here{end}"
-            head.gaps.append(said)
+            head.gaps[chain[0]] = said
     for lob in lobs:
         stated = [int(one) for one in records.lob_column[lob] if one != MISSING]
         head.lobs.append((lob, stated[0] if stated else None))
@@ -97,7 +97,7 @@ def _head(records: TrailRecords, members: list[int]) -> Head:
 @dataclass(frozen=True, slots=True)
 class Put:
     """A value from elsewhere for an image: instead of that of column ``index``, or after the others with ``name``, if
-    any. ``text`` None is SQL NULL."""
+    any. ``text`` None: it is not known, so the image does not have the column."""
 
     record: int
     half: Half
@@ -165,6 +165,7 @@ def read_images(
     pool = TextPool()
     of_put = pool.add(pa.array([one.text for one in put], pa.string()))
     of_cells, problems = _decoded(buffer, cells, columns, number[len(put) :], pool, charset)
+    of_put = np.where([one.text is None for one in put], -1, of_put)
     place = np.concatenate([of_put, of_cells])
     rank = row * 2 + half << 32 | index
     if not (rank[1:] > rank[:-1]).all() or (place < 0).any():
@@ -229,15 +230,20 @@ class RowImages:
         self._widths = contents.widths_of(records.io, np.array([one.prefix for one in bodies], np.int64)[file])
         self._is_row = known.imaged & (self._widths != OPAQUE)
         self._buffer, self._start, self._stop = records.body, records.body_at[:-1].copy(), records.body_at[1:].copy()
-        self._join()
-        is_complete = self._stop - self._start >= records.length
-        is_complete[list(known.heads)] = False
+        self._shown = self._stop - self._start >= records.length
+        is_complete = self._shown.copy()
+        self._join(is_complete)
         self._strict = self._bare | is_complete  # data that only begin like columns are not columns
 
-    def _join(self) -> None:
-        """Joins data from fragments."""
-        records = self._records
-        made = {one: b"".join(map(records.data, [one, *head.rest])) for one, head in self._heads.items() if head.rest}
+    def _join(self, is_complete: Bools) -> None:
+        """Joins data from fragments, up to one that is not shown in full. ``is_complete``: of records whose data are
+        all there."""
+        records, made = self._records, dict[int, bytes]()
+        for one, head in self._heads.items():
+            own = [one, *head.rest]
+            count = int(np.append(self._shown[own], False).argmin())
+            is_complete[one] = count == len(own) and one not in head.gaps
+            made |= {one: b"".join(map(records.data, own[: count + 1]))} if head.rest else {}
         at = len(records.body)
         for one, content in made.items():
             self._start[one], self._stop[one] = at, at + len(content)
@@ -282,7 +288,9 @@ class RowImages:
                 waiting = [one for one in waiting if one != index]
                 column = table.column(index) if table is not None and index is not None else None
                 is_text = None if column is None else column.is_text_lob or not column.is_lob
-                text = _lob_text(b"".join(map(self._records.data, lob)), is_text, self._charset)
+                text = None
+                if self._shown[lob].all() and lob[0] not in self._heads[record].gaps:
+                    text = _lob_text(b"".join(map(self._records.data, lob)), is_text, self._charset)
                 out.append(Put(at, half, index or 0, text, f"lob{number}" if index is None else None))
         return out
 

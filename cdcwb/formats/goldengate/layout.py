@@ -106,6 +106,9 @@ TYPE_NAMES: Final = tuple(IO_TYPES[one].name if one in IO_TYPES else None for on
 
 DDL, METADATA, RESTART_OK, RESTART_ABEND, LOB, FRAGMENT = 160, 170, 151, 150, 116, 161
 
+SEGMENTS: Final = (LOB, FRAGMENT)
+"""Record types that are always a segment of another record (§5.6)."""
+
 LISTED: Final = (3, 5, 10, 11, 15, 140)
 """Record types whose body is a list of columns (§4.1)."""
 
@@ -204,6 +207,12 @@ VALUES: Final[dict[tuple[str, int], str]] = {  # §3.4 for Partition: of a NonSt
     ("Metadata", 2): "definition of a table",
     ("Metadata", 3): "reference to an earlier definition of a table",
 }
+
+CLOSED: Final = {
+    field: tuple(value for name, value in VALUES if name == field)
+    for field in ("Hdr-Ind", "UndoFlag", "BeforeAfter", "TransInd", "FormatType", "Continued")
+}
+"""The header fields that have no other values than these (§3.2)."""
 
 HEADER: Final = tuple(name for name in FIELDS if name != "IO Time")
 """The numbers of a record header, in the order of the columns of

@@ -240,13 +240,17 @@ def parse(text: Bytes, boundaries: Ints | None = None, is_record: bool = False) 
 @kernel
 def _split(text: Bytes, edges: Ints, plain: Bytes, lines: Ints) -> int:
     """Lines, each of which ends with LF, CR or at an edge (``edges``: rising, the last one is the end of the text).
-    Returns their number. ``plain``: the text with blanks for white space, U+00A0 and the marks of quoted mails.
+    Returns their number. ``plain``: the text with blanks for white space, U+00A0, the marks of quoted mails, and a byte
+    order mark at the beginning of a line.
     ``lines``: first byte; first byte and end of the content of each."""
     count, at = 0, 0
     for edge in range(len(edges)):
         stop = edges[edge]
         while at < stop:
             lines[0, count] = at
+            if at + 2 < stop and text[at] == 0xEF and text[at + 1] == 0xBB and text[at + 2] == 0xBF:
+                plain[at : at + 3] = 32
+                at += 3
             while at < stop and np.int64(text[at]) == 62:  # `> `
                 plain[at] = 32
                 at += 1

@@ -34,7 +34,7 @@ from cdcwb.formats.goldengate.definitions import (
     Version,
     read_definitions,
 )
-from cdcwb.formats.goldengate.layout import FRAGMENT, KEYED, LISTED, LOB, METADATA, MISSING, UNIFIED, Order
+from cdcwb.formats.goldengate.layout import KEYED, LISTED, METADATA, MISSING, SEGMENTS, UNIFIED, Order
 from cdcwb.formats.goldengate.lines import Role
 from cdcwb.formats.goldengate.records import FILE_HEADER, RECORD, RecordSettings, TrailRecords, text_of
 from cdcwb.formats.goldengate.segments import OpenTransaction, TextWindow, transactions_of, windows
@@ -182,7 +182,8 @@ TrailState = Mapping[int, WindowBorder]
 class TrailContext:
     """What all splits need. ``at``: the bytes of the stream at which sections begin, with their trail ``files``;
     ``starts``: those of the files of the capture; ``bodies`` and ``shown`` by file. ``repeated``: starts of records
-    that were printed before, ``second``: of those with the position of a different one before them."""
+    that were printed before, ``second``: of those with the position of a different one before them. ``numbered``: the
+    first trail file of each number."""
 
     options: Options
     at: Ints
@@ -194,6 +195,7 @@ class TrailContext:
     lookup: Lookup
     repeated: Ints
     second: Ints
+    numbered: dict[int, TrailFile]
 
     @property
     def versions(self) -> Sequence[Version]:
@@ -210,6 +212,12 @@ class TrailContext:
             return position_text(self.files[self.file_of(at)].shown, rba)
         index = int(np.searchsorted(self.starts, at, side="right")) - 1
         return f"{index}:{at - int(self.starts[index])}"
+
+    def begin(self, at: int, rba: int) -> str:
+        """The name of the first record of a transaction: its :meth:`location`; but that in the capture if another trail
+        file before its own has the same number, and so the same positions."""
+        file = self.files[self.file_of(at)]
+        return self.location(at, rba if self.numbered[file.shown] == file else MISSING)
 
 
 def position_text(sequence: int, rba: int) -> str:
@@ -245,7 +253,7 @@ def scan(found: FirstPass, stream: Stream, window: TextWindow, options: Options)
         first, last = (records.csn[int(at)].as_py() for at in (there[0], there[-1]))
         found.csn = (first if found.csn is None else found.csn[0], last)
     counted = (
-        records.goes_on | np.isin(records.io, (LOB, FRAGMENT)),
+        records.goes_on | np.isin(records.io, SEGMENTS),
         records.column("UndoFlag") == 1,
         records.half & (records.io != KEYED) & (records.side == MISSING),
         records.nonstop,
@@ -483,7 +491,8 @@ def finish(plan: Plan, scans: Sequence[Scan], options: Options) -> list[TrailSta
             counts[index].update(count)
             total.update(count)
     bodies, starts = _bodies(plan, counts, total, options), np.array(Stream(plan.files).starts)
-    shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none)
+    numbered = {one.shown: one for one in reversed(files)}
+    shared = TrailContext(options, at, starts, files, sections, bodies, shown, Lookup(), none, none, numbered)
     plan.shared = shared
     for index, entry in enumerate(plan.files):
         if sideless := counts[index]["sideless"]:

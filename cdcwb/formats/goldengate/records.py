@@ -22,6 +22,7 @@ from cdcwb.formats.kernels import Bools, Bytes, Ints
 from cdcwb.formats.moments import IS_TIME, iso_times
 from cdcwb.formats.records import UnparsedReason
 from cdcwb.model import Problem
+from cdcwb.words import joined
 
 RECORD, FILE_HEADER, MALFORMED, NO_RECORD = range(4)
 """The shapes of records: a record, the header of a trail file, lines of a record with neither a complete header block
@@ -213,15 +214,20 @@ class TrailRecords:
         self.xid = pc.coalesce(self.xid, self.xid.take(pa.array(other)))
 
     def _relate_fragments(self, rows: Ints) -> None:
-        """Members that continue the preceding member. One that begins a transaction, or is of another table, continues
-        none, even if the preceding one is marked as continued."""
-        table, follows = self.table[rows], np.append(False, self.goes_on[rows][:-1])[: len(rows)]
-        same = np.ones(len(rows), np.bool_)
+        """Members that continue the preceding member. One of another table continues none; nor does one that begins a
+        transaction, even if the preceding one is marked as continued, unless its type is that of a segment. The first
+        segment of a large object is in the transaction of its record."""
+        table, io, trans = self.table[rows], self.io[rows], self.trans[rows]
+        follows, unmarked = np.zeros((2, len(rows)), np.bool_)
+        same, inside = np.ones(len(rows), np.bool_), ~np.isin(trans, ALONE)
         same[1:] = (table[1:] == table[:-1]) | (table[1:] < 0) | (table[:-1] < 0)
-        continues = follows & same & ~np.isin(self.trans[rows], ALONE)
-        continues |= np.isin(self.io[rows], (layout.LOB, layout.FRAGMENT))
+        follows[1:] = self.goes_on[rows][:-1]
+        unmarked[1:] = self.column("Continued")[rows][:-1] == MISSING
+        first = inside & ((io == layout.LOB) | ((io == layout.FRAGMENT) & unmarked))
+        first[1:] &= ~np.isin(trans[:-1], CLOSES)
+        first[:1] |= np.isin(io[:1], layout.SEGMENTS)  # the record before it is not known
         self.fragment = np.zeros(len(self), np.bool_)
-        self.fragment[rows] = continues
+        self.fragment[rows] = same & ((follows & (inside | np.isin(io, layout.SEGMENTS))) | first)
 
 
 def text_of(printed: bytes) -> str:
@@ -306,11 +312,12 @@ def header_values(ghdr: bytes) -> tuple[Order | None, int, dict[str, int]]:
     return "big" if is_big[0] else "little", int(time[0]), values
 
 
-def check_indicator(records: TrailRecords, some: Bools) -> None:
-    """Adds the problem of the first byte of headers."""
-    indicator = records.column("Hdr-Ind")
-    wrong = some & (indicator != MISSING) & (indicator != ord("E"))
-    records.fault(wrong, "Hdr-Ind should be E (x45), it is x{:02x}", indicator, name="Hdr-Ind")
+def check_values(records: TrailRecords, some: Bools) -> None:
+    """Adds the problems of header fields that have a value which does not exist."""
+    for name, known in layout.CLOSED.items():
+        value, expected = records.column(name), joined([layout.shown(name, one) for one in known], "or")
+        wrong = some & (value != MISSING) & ~np.isin(value, known)
+        records.fault(wrong, f"{name} is x{{:02x}}, expected {expected}", value, name=name)
 
 
 # --- lines to records -------------------------------------------------------------------------------------------------
@@ -566,7 +573,7 @@ class _Decoder:
         names = np.array([*_BLOCK, "AuditRBA"])
         lacks = {one: ", ".join(names[lacking[one]]) for one in np.flatnonzero(partial)}
         self.fault(partial, "header block lacks {}", lacks, code=Problem.TRUNCATED)
-        check_indicator(out, good)
+        check_values(out, good)
         said = "RecLength is {}, Len of the record line is {}"
         self.differ(out.column("RecLength"), out.length, said, good, "RecLength")
         typed = np.flatnonzero(good & is_named & (out.column("IOType") != MISSING))

@@ -121,7 +121,8 @@ def _spans(
 
 
 def _read(stream: Stream, at: int, size: int, reading: RecordSettings, heads: bool) -> tuple[TrailRecords, int]:
-    """The records of the complete lines from ``at`` on, and the byte up to which they are complete."""
+    """The records of the complete lines from ``at`` on, and the byte up to which they are complete; 0 if all of them
+    belong together and there may be more."""
     if reading.raw:
         from cdcwb.formats.goldengate.trail import read_frames
 
@@ -142,8 +143,8 @@ def _read(stream: Stream, at: int, size: int, reading: RecordSettings, heads: bo
     follows = records.fragment | records.twin
     follows[members[1:]] |= (records.half & ~records.before)[members[1:]] & records.before[members[:-1]]
     alone = members[~follows[members]]
-    able = records.start[alone if len(alone) and records.start[alone[-1]] else np.arange(len(records))]
-    return records, int(able[-1])
+    cuts = alone if len(alone) and 4 * size <= _MOST else np.arange(len(records))
+    return records, int(records.start[cuts[-1]])
 
 
 def _window(stream: Stream, at: int, limit: int, records: TrailRecords) -> TextWindow:

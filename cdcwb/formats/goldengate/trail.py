@@ -30,7 +30,7 @@ from cdcwb.formats.goldengate.records import (
     RecordSettings,
     Tokens,
     TrailRecords,
-    check_indicator,
+    check_values,
     header_numbers,
 )
 from cdcwb.formats.goldengate.tree import PrintedBytes, Tree, header_token, token_area, user_area
@@ -251,7 +251,7 @@ def _check(records: TrailRecords, is_record: Bools) -> None:
     records.fault(is_record & (records.julian == MISSING), said)
     wrong = is_record & (size != MISSING) & (size != length)
     records.fault(wrong, "RecLength is {}, token D has length {}", size, length, name="RecLength")
-    check_indicator(records, is_record)
+    check_values(records, is_record)
     records.faults.sort(key=lambda one: one.record)
 
 

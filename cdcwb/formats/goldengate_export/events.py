@@ -92,7 +92,7 @@ def _form_of(
     columns: list[str] = []
     for name in names:
         role = role_of(name)
-        is_column = columns and name not in RESERVED and not is_template(name)  # with the name of a field
+        is_column = (columns or role in roles) and name not in RESERVED and not is_template(name)  # named like a field
         if not models_operation and (role is None or role in _IMAGES or is_column):
             columns.append(name)
         elif role is not None:
@@ -180,7 +180,7 @@ def event_of(record: ExportRecord, within: Mapping[str, str | None] | None = Non
     images = {part: _image(raw) for part, raw in (("after", record.after), ("before", record.before)) if raw}
     event["images"] = [every for every, _ in images.values()]
     if is_change:
-        found = {part: image for part, (_, image) in images.items()}
+        found = {part: image for part, (_, image) in images.items() if image}
         if operation == Operation.DELETE and found.keys() == {"after"}:  # the row that was deleted
             found = {"before": found["after"]}
         event |= found

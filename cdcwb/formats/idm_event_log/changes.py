@@ -23,16 +23,12 @@ from cdcwb.formats.changes import joined as together
 from cdcwb.formats.changes import locations
 from cdcwb.formats.dissector import OF_CHANGES, Named, Read, Wanted
 from cdcwb.formats.idm_event_log.decode import same_objects
-from cdcwb.formats.idm_event_log.events import PER_FIELD
 from cdcwb.formats.kernels import Bools, Ints, kernel
 from cdcwb.formats.requests import with_problems, without
 from cdcwb.model import EVENTS, ChangeSource, Kind, Problem
 
 OBJECT: Final = ("table_name", "table_key", "perpetrator", "event_time")
 """The columns of the log that rows of one statement share, besides their operation."""
-
-TYPES: Final = tuple(map(str, PER_FIELD))
-"""Event types that are about one column (§3.2)."""
 
 _BETWEEN: Final = "\x1f"
 _NULL: Final = "\x00"
@@ -44,8 +40,8 @@ def keys_of_rows(events: pa.RecordBatch) -> tuple[Ints, Ints, Ints]:
     object or column is not known."""
     is_change = pc.equal(events["kind"], str(Kind.CHANGE))
     of_object = [lookup(events["headers"], name) for name in OBJECT]
-    joins = pc.and_(is_change, pc.is_in(events["record_type"], value_set=pa.array(TYPES)))
-    joins = pc.and_(joins, pc.fill_null(pc.equal(pc.list_value_length(events["changed_columns"]), 1), False))
+    names_column = pc.equal(pc.list_value_length(events["changed_columns"]), 1)  # its type is about one column
+    joins = pc.and_(is_change, pc.fill_null(names_column, False))
     for needed in (events["position"], *of_object[:2]):
         joins = pc.and_(joins, needed.is_valid())
     column = np.full(len(events), -1, np.int64)

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, as_text, content_of, slices
 from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel
-from cdcwb.formats.moments import EARLIEST, HAS_ZONE, IS_TIME, LATEST, Zone, iso_times, parse_zone, to_utc
+from cdcwb.formats.moments import EARLIEST, IS_TIME, LATEST, Zone, in_utc, iso_times, parse_zone
 
 
 def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
@@ -132,12 +132,8 @@ def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventT
         coded = texts.take(pa.array(others)).dictionary_encode()
         index = coded.indices.to_numpy()
         utc[others], state[others] = (one[index] for one in _other_times(tuple(coded.dictionary.to_pylist())))
-    is_time, doubtful = state & IS_TIME > 0, np.zeros(len(texts), np.bool_)
-    where = zone_of(zone)
-    if where != timedelta(0):
-        bare = np.flatnonzero(is_time & (state & HAS_ZONE == 0))
-        utc[bare], doubtful[bare] = to_utc(utc[bare], where)
-    is_time &= (utc >= EARLIEST) & (utc <= LATEST)
+    doubtful = in_utc(utc, state, zone_of(zone))
+    is_time = (state & IS_TIME > 0) & (utc >= EARLIEST) & (utc <= LATEST)
     return EventTimes(pa.array(utc, mask=~is_time), doubtful & is_time)
 
 

@@ -43,9 +43,9 @@ NEEDED: Final = frozenset({"event_type", "table_key"})
 """The columns without which no table is a log."""
 
 VALUES_LIKE: Final = {
-    "record_id": r"\s*\d{1,19}\s*",
+    "record_id": r"\s*\d{1,19}(\.0*)?\s*",
     "status": "[NSWEF]",
-    "event_type": r"\s*[1-8]\s*",
+    "event_type": r"\s*[1-8](\.0*)?\s*",
     "table_key": "(?s).*=.*",
 }
 """The columns that are found by what they hold, with the pattern of their values."""

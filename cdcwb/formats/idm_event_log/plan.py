@@ -29,7 +29,7 @@ from cdcwb.formats.table_splits import FileRange, RowScan, Split
 SCANNED: Final = frozenset({"record_id", "event_type", "column_name", *OBJECT})
 """The columns that the first pass looks at."""
 
-_OPERATIONS: Final = {str(number): str(EVENT_TYPES[number].operation) for number in PER_FIELD}
+_OPERATIONS: Final = {number: str(EVENT_TYPES[number].operation) for number in PER_FIELD}
 
 
 # --- the order of record ids ------------------------------------------------------------------------------------------
@@ -58,10 +58,11 @@ class LogSegment(NamedTuple):
 def _statement(log: pa.RecordBatch, row: Any) -> int:
     """A number that rows of one statement share in all processes; 0: a row that belongs to no other
     (:func:`cdcwb.formats.idm_event_log.changes.keys_of_rows`)."""
-    operation, column, *values = (log.column(name)[int(row)].as_py() for name in ("event_type", "column_name", *OBJECT))
-    if operation not in _OPERATIONS or not column or None in values[:2]:
+    number = numbers_of(log.column("event_type").slice(int(row), 1))[0].as_py()
+    column, *values = (log.column(name)[int(row)].as_py() for name in ("column_name", *OBJECT))
+    if number not in _OPERATIONS or not column or None in values[:2]:
         return 0
-    return int.from_bytes(blake2b(repr([_OPERATIONS[operation], *values]).encode(), digest_size=7).digest()) or 1
+    return int.from_bytes(blake2b(repr([_OPERATIONS[number], *values]).encode(), digest_size=7).digest()) or 1
 
 
 def _are_apart(one: LogSegment, after: LogSegment) -> bool:

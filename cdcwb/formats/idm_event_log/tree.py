@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from cdcwb.formats.containers.rows import Cell
 from cdcwb.formats.dissector import Field, TextPart
-from cdcwb.formats.idm_event_log.decode import TableKeyError, parse, parts
+from cdcwb.formats.idm_event_log.decode import TableKeyError, numbers_of, parse, parts
 from cdcwb.formats.idm_event_log.events import WRITTEN, split_name
 from cdcwb.formats.idm_event_log.layout import EVENT_TYPES, STATUSES, TITLES, EventType
 from cdcwb.formats.table_rows import cell_field, problem_of
@@ -22,8 +24,7 @@ def dissect(
     lower case, the vendor's names of its columns; ``schema``: that of tables without one in their name. Never
     raises."""
     row = dict(event["headers"])
-    number = (row.get("event_type") or "").strip()
-    what = EVENT_TYPES.get(int(number)) if number.isdecimal() else None
+    what = EVENT_TYPES.get(numbers_of(pa.array([row.get("event_type")], pa.string()))[0].as_py())
     fields = []
     for cell in cells:
         name = names.get(cell.name.casefold())

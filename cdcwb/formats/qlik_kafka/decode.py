@@ -402,7 +402,8 @@ class _MessageDecoder:
             written = text or (None if version is None else version.text) or self.settings.avro_schema
             if self.is_scan or written is None:
                 group.schema_text = text
-                why = f"the metadata message of schema {schema_id} is not in the capture"
+                why = "the message names no schema" if schema_id is None else ""
+                why = why or f"the metadata message of schema {schema_id} is not in the capture"
                 self._undecoded(group, index[some], Problem.NO_SCHEMA, why)
             else:
                 self.records(group, payloads.take(pa.array(some)), 0, index[some], written)

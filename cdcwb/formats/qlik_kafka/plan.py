@@ -155,10 +155,12 @@ def doubt_of_topics(versions: Iterable[Version]) -> str:
     columns in common. Empty if they do."""
     first: dict[str | None, list[str]] = {}
     for version in versions:
-        known, names = first.setdefault(version.label, version.names), version.names
+        if not version.columns:
+            continue
+        known, names = first.setdefault(version.full_name, version.names), version.names
         if version.named_by == TOPIC and len({*known} & {*names}) < _OVERLAP * min(len(known), len(names)):
             one, other = (", ".join(some[:2]) for some in (known, names))
-            return f"rows under {version.label} have different columns ({one} … and {other} …)"
+            return f"rows under {version.full_name} have different columns ({one} … and {other} …)"
     return ""
 
 
@@ -168,17 +170,15 @@ def doubt_of_topics(versions: Iterable[Version]) -> str:
 def find_versions(
     whole: FirstPass,
     outside: Mapping[Any, Version],
-    registry: Mapping[int, str],
+    registered: Iterable[Version],
     schemas: Sequence[Version],
     by_topic: bool,
 ) -> list[Version]:
-    """The versions: from metadata messages (those of the capture before those ``outside`` of it), from the ``registry``
-    (texts by ids) for every id that was seen, from Avro schemas in messages and from other ``schemas``, and from the
-    names of columns in messages without any of these. ``by_topic``: topics name tables."""
+    """The versions: from metadata messages (those of the capture before those ``outside`` of it), from a registry
+    (``registered``), from Avro schemas in messages and from other ``schemas``, and from the names of columns in
+    messages without any of these. ``by_topic``: topics name tables."""
     made = dict(reversed(list(outside.items()))) | whole.of(_METADATA)
-    versions = [*made.values()]
-    for number, version in whole.of(_REGISTRY).items():
-        versions.append(_of_registry(version, registry.get(number), whole.registry_names.get(number, set())))
+    versions = [*made.values(), *registered]
     numbers: Counter[str] = Counter()
 
     def numbered(label: str) -> str:
@@ -208,6 +208,15 @@ def find_versions(
     return sorted([*versions, *inferred.values()], key=lambda version: version.place)
 
 
+def _registered(whole: FirstPass, texts: Mapping[int, str], by_topic: bool) -> list[Version]:
+    """The versions of the ids of a registry that were seen, with the schemas that it has."""
+    found = []
+    for number, version in whole.of(_REGISTRY).items():
+        names = {one for one in whole.registry_names.get(number, ()) if by_topic or one.named_by != TOPIC}
+        found.append(_of_registry(replace(version, lineage={}), texts.get(number), names))
+    return found
+
+
 def _of_registry(version: Version, text: str | None, names: set[MessageTable]) -> Version:
     """The version of an id of a registry, with its schema if there is one, and the one name in or around messages."""
     found, number = version, version.table_version
@@ -217,7 +226,7 @@ def _of_registry(version: Version, text: str | None, names: set[MessageTable]) -
         found.text, found.problem = text, f"schema {number}: {reason.message}"
     found.registry_id = int(number)
     (name,) = names if len(names) == 1 else (UNNAMED,)
-    if found.table_name is None and name.table is not None:
+    if found.table_name is None and name.table is not None and not (name.named_by == TOPIC and found.has_names):
         found.schema_name, found.table_name = name.schema, name.table
         found.lineage["table named by"] = name.named_by or ""
     return found
@@ -262,13 +271,13 @@ def complete(plan: Plan, options: Options, each: Pass) -> None:
     if given is not None:  # a record without a frame may begin with a zero, too
         ids = [number for number in ids if number in texts]
         whole.versions = {key: one for key, one in whole.versions.items() if key[0] != _REGISTRY or key[1] in texts}
-    doubt = doubt_of_topics(whole.of(_NAMES, _MISSING).values())
+    doubt = doubt_of_topics([*whole.of(_NAMES, _MISSING).values(), *_registered(whole, texts, by_topic=True)])
     plan.detected += [detected_row("table", "none", doubt, False)] if doubt else []
     is_printed = any(one.settings.get("encoding") == AVRO_JSON for one in plan.containers)
     plan.settings = replace(plan.settings, by_topic=not doubt, is_printed_avro=is_printed)
     schemas = [Version("", None, None, [], "record", one.schema) for one in plan.containers if one.schema is not None]
     schemas += [] if given is None else [Version("", None, None, [], "side file", given)]
-    plan.versions = find_versions(whole, outside, texts, schemas, not doubt)
+    plan.versions = find_versions(whole, outside, _registered(whole, texts, not doubt), schemas, not doubt)
     plan.notes += [
         problem_row(Problem.SCHEMA_TEXT, one.problem, table=one.full_name) for one in plan.versions if one.problem
     ]

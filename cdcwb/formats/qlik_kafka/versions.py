@@ -89,7 +89,8 @@ class Version(TableVersion):
 
     Data messages find it by ``schema_id`` (of the metadata message), by ``registry_id``, or by ``label`` (of the
     table), ``external`` (externalSchemaId) and the names of its columns. ``text`` is the Avro schema of its data
-    messages, if known; ``file_index`` -1: from outside the capture.
+    messages, if known, by which they may name their tables themselves (``has_names``); ``file_index`` -1: from outside
+    the capture.
     """
 
     schema_id: str | None = None
@@ -97,6 +98,7 @@ class Version(TableVersion):
     label: str | None = None
     external: str | None = None
     problem: str | None = None  # why ``text`` cannot be used
+    has_names: bool = False
 
     def at(self, file_index: int, offset: int, length: int) -> Version:
         """The same version, first seen in a record."""
@@ -191,8 +193,8 @@ def from_avro(text: str, table_version: str, origin: str) -> Version:
     CaptureError for a schema that cannot be read or has no record ``data``.
     """
     schema = parse_schema(text)
-    data = dict(zip(schema.fields, schema.root.inner, strict=True)).get("data")
-    record = None if data is None else data.without_null
+    fields = {name: one.without_null for name, one in zip(schema.fields, schema.root.inner, strict=True)}
+    record = fields.get("data")
     if record is None or record.kind != "record":
         raise CaptureError("the schema has no record `data`")
     columns = []
@@ -202,13 +204,13 @@ def from_avro(text: str, table_version: str, origin: str) -> Version:
         is_nullable = given.kind == "union" and len(given.others) < len(given.inner)
         kind = node.logical or node.kind
         columns.append(TableColumn(at, name, kind, node.size or None, precision, scale, None, is_nullable))
+    version = Version(table_version, None, None, columns, origin, text)
+    version.has_names = "table" in fields or ("headers" in fields and "table" in fields["headers"].names)
     namespace = record.name.rpartition(".")[0]
-    if not namespace.startswith(_NAMESPACE) or "." not in namespace.removeprefix(_NAMESPACE):
-        return Version(table_version, None, None, columns, origin, text)
-    _, *parts, table = namespace.removeprefix(_NAMESPACE).split(".")  # <task>.<schema>.<table> (§2.3)
-    lineage = {"table named by": "namespace"}
-    schema_name = parts[-1] if parts else None
-    return Version(table_version, schema_name, table, columns, origin, text, lineage)
+    if namespace.startswith(_NAMESPACE) and "." in namespace.removeprefix(_NAMESPACE):
+        _, *parts, version.table_name = namespace.removeprefix(_NAMESPACE).split(".")  # <task>.<schema>.<table> (§2.3)
+        version.schema_name, version.lineage["table named by"] = parts[-1] if parts else None, "namespace"
+    return version
 
 
 def from_names(table_version: str, table: MessageTable, names: Iterable[str], external: str | None) -> Version:

@@ -10,10 +10,10 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
-from cdcwb import charts
 from cdcwb.analysis import contents as ask
 from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
+from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
 from cdcwb.filters import narrowing
 from cdcwb.formats.options import as_bool
@@ -21,7 +21,7 @@ from cdcwb.index.selection import NO_TABLE
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
 from cdcwb.views.bench import making
-from cdcwb.views.pages.page import Page, add_marks, panel, problems
+from cdcwb.views.pages.page import Page, add_marks, panel, problems, question
 from cdcwb.views.view import is_live
 from cdcwb.words import count, plural, size, tally
 
@@ -72,10 +72,8 @@ class CapturePage(Page):
         """The chart of changes over time."""
         return charts.done_over_time(self.bins.rows, self.bins.width_us, self.bins.axis)
 
-    @cached_property
-    def changed_tables(self) -> list[dict[str, Any]]:
-        """The tables with changes, most changed first."""
-        return ask.tables(self.capture)
+    changed_tables = question(ask.tables)
+    """The tables with changes, most changed first."""
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
@@ -176,8 +174,7 @@ class CapturePage(Page):
         kinds = [{"kind": kind, "records": number} for kind, number in by_kind.items()]
         answer.table(kinds, "kind; records", none="There are no records.")
         types = [{"record_type": name, "records": number} for name, number in by_type.items()]
-        heads = "record_type: record type; records"
-        answer.table(types[:60], heads, total=len(types), none="No record has a type.")
+        answer.table(types[:60], "record_type: record type; records", total=len(types), none="No record has a type.")
 
     problems = panel("Problems", live=True)(problems)
 
@@ -207,8 +204,7 @@ class CapturePage(Page):
             {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
             for key in sorted({*here, *there})
         ]
-        heads = "table; operation; changes; on_spark: on Spark"
-        answer.table(rows, heads, none="There are no changes.")
+        answer.table(rows, "table; operation; changes; on_spark: on Spark", none="There are no changes.")
         is_same = here == there
         answer.note("Both numbers are the same." if is_same else "The numbers differ: please report this as an error.")
         by_operation: Counter[str] = Counter()

@@ -6,18 +6,18 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
-from cdcwb.analysis.continuity import MOST_BREAKS, Continuity, continuity
-from cdcwb.analysis.counters import Counters, counters
+from cdcwb.analysis.continuity import MOST_BREAKS, continuity
+from cdcwb.analysis.counters import counters
 from cdcwb.analysis.history import RowHistory, key_text, parse_key
 from cdcwb.analysis.keys import find_table, infer_keys, known_of
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.simulate import KINDS, ApplyRule, simulated
 from cdcwb.analysis.summary_text import Tone
+from cdcwb.charts import continuity as charts
 from cdcwb.errors import OptionError
 from cdcwb.report.answer import Answer
-from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for
 from cdcwb.words import count, plural, tally
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class ContinuityPage(Page):
             raise OptionError("table and key: give both, or neither")
         return (table, parse_key(key)) if key else None
 
-    @cached_property
-    def result(self) -> Continuity:
-        """The breaks of the capture."""
-        return continuity(self.capture)
+    result = question(continuity)
+    """The breaks of the capture."""
+    counters = question(counters)
+    """The contradictions of counters."""
 
     @property
     def unchecked(self) -> str:
@@ -65,11 +65,6 @@ class ContinuityPage(Page):
         if self.result.unchecked and not self.opened.whole.has_images:
             return "the capture was loaded without images"
         return self.result.unchecked
-
-    @cached_property
-    def counters(self) -> Counters:
-        """The contradictions of counters."""
-        return counters(self.capture)
 
     @cached_property
     def worst(self) -> list[dict[str, Any]]:
@@ -129,8 +124,7 @@ class ContinuityPage(Page):
                 self.problems_card(),
             ]
         )
-        for kind in result.kinds:
-            answer.note(f"{kind}: {Break(kind).meaning}.")
+        answer.note(*(f"{kind}: {Break(kind).meaning}." for kind in result.kinds))
 
     @panel("Breaks over time")
     def over_time(self, answer: Answer) -> None:
@@ -142,9 +136,8 @@ class ContinuityPage(Page):
         elif not self.result.breaks:
             answer.note("There are no breaks.")
         if self.result.breaks > len(timed):
-            answer.note(
-                f"In the chart: the first {count(len(timed))} of {plural(self.result.breaks, 'break')} with a time."
-            )
+            of_all = plural(self.result.breaks, "break")
+            answer.note(f"In the chart: the first {count(len(timed))} of {of_all} with a time.")
 
     @panel("Tables")
     def tables(self, answer: Answer) -> None:
@@ -173,19 +166,16 @@ class ContinuityPage(Page):
         index = {entry["file"]: entry["file_index"] for entry in self.capture.files}
         changes = [change for change in row.shown if not change["taken_back"]]
         changes.sort(key=lambda change: [(index.get(one["file"], 0), one["offset"]) for one in change["places"][-1:]])
-        kinds = {
-            (found["file"], found["offset"]): found for found in self.result.listed if found["table"] == known.table
-        }
+        breaks = {(row["file"], row["offset"]): row for row in self.result.listed if row["table"] == known.table}
+        earlier = ("earlier_file", *_EARLIER)
         chain = []
         for change in changes:
-            found = [
-                kinds[one["file"], one["offset"]] for one in change["places"] if (one["file"], one["offset"]) in kinds
-            ]
-            told = "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"])
-            place = {name: change["places"][-1][name] for name in ("file", "offset")} if change["places"] else {}
-            broken = {"broken": found[0]["kind"] if found else None}
-            broken |= {name: found[0][name] if found else None for name in ("earlier_file", *_EARLIER)}
-            chain.append({**change, **place, **broken, "told": told})
+            places = [(one["file"], one["offset"]) for one in change["places"]]
+            found = next((breaks[place] for place in places if place in breaks), dict.fromkeys(("kind", *earlier)))
+            about = {name: found[name] for name in earlier} | {"broken": found["kind"]}
+            about |= dict(zip(("file", "offset"), places[-1], strict=True)) if places else {}
+            about |= {"told": "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"])}
+            chain.append(change | about)
         first = next((n for n, change in enumerate(chain) if change["broken"]), 0)
         begin = max(0, min(first - _CHAIN // 2, len(chain) - _CHAIN))
         shown = answer.linked(chain[begin : begin + _CHAIN])
@@ -199,11 +189,8 @@ class ContinuityPage(Page):
     def target(self, answer: Answer) -> None:
         """The rows that a target ends with wrongly, under rules by which real sinks apply changes."""
         found = simulated(self.capture, _ROWS)
-        rules = [
-            {"rule": one["rule"], "means": ApplyRule(one["rule"]).meaning, "rows": one["rows"], **one["wrong"]}
-            for one in found
-        ]
-        rules = [{**dict.fromkeys(KINDS, 0), **rule} for rule in rules]
+        none = dict.fromkeys(KINDS, 0)
+        rules = [{**none, **one, **one["wrong"], "means": ApplyRule(one["rule"]).meaning} for one in found]
         headings = "; ".join(["rule; means: how changes are applied; rows: wrong rows", *KINDS])
         answer.table(rules, headings)
         files = {entry["file_index"]: entry["file"] for entry in self.capture.files}
@@ -246,7 +233,6 @@ class ContinuityPage(Page):
             none += f" None of {plural(numbers.numbers, 'number')} of records came again with another record."
         if records := order.total("ordered"):
             none += f" No position is out of order in {plural(records, 'record')}."
-        headings = "transaction_id; sentence; file; offset"
         rows = [*numbers.listed, *({**row, "transaction_id": None} for row in order.listed)][:_ROWS]
         number = numbers.contradictions + order.contradictions
-        answer.table(rows, headings, total=number, none=none)
+        answer.table(rows, "transaction_id; sentence; file; offset", total=number, none=none)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import drift as ask
 from cdcwb.analysis.drift import drift, steps_between
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.versions import side_by_side
+from cdcwb.charts import drift as charts
 from cdcwb.model import Severity
 from cdcwb.report.answer import Answer, headings
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
@@ -65,7 +65,7 @@ class Drift(Page):
             if not tables:
                 return f"No table is described, so nothing shows schema changes{without}"
             return f"No schema change in {plural(tables, 'table')}{without}"
-        phrases = [plural(number, *_RULES.get(rule, (rule.replace("_", " "), None))) for rule, number in rules.items()]
+        phrases = [plural(number, *_rule_words(rule)) for rule, number in rules.items()]
         first = "" if sum(rules.values()) == 1 else "first "
         return f"{joined(phrases)}: {first}{_finding(*details[0])}{without}"
 
@@ -184,15 +184,16 @@ class Drift(Page):
 
 
 _RULES: Final = {
-    "column_added": ("column added", "columns added"),
-    "column_dropped": ("column dropped", "columns dropped"),
-    "column_renamed": ("column renamed", "columns renamed"),
     "column_retyped": ("column type changed", "column types changed"),
-    "column_resized": ("column resized", "columns resized"),
     "columns_reordered": ("column order changed", "column orders changed"),
-    "key_changed": ("key changed", "keys changed"),
     "nullability_changed": ("nullability changed", "nullabilities changed"),
 }
+
+
+def _rule_words(rule: str) -> tuple[str, str]:
+    """What a rule found, for one difference and for several: ``column added``, ``columns added``."""
+    what, _, done = rule.partition("_")
+    return _RULES.get(rule) or (f"{what} {done}", f"{what}s {done}")
 
 
 def _finding(rule: str, table: str, column: str | None, old: str | None, new: str | None, *where: str | None) -> str:

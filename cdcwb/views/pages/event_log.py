@@ -6,13 +6,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import event_log_page as words
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.analysis.event_log_page import LogPage
 from cdcwb.analysis.integrity import first_problems
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.xds_changes import page_of
+from cdcwb.charts import decisions as charts
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.options import as_bool
 from cdcwb.model import Problem
@@ -115,11 +115,9 @@ class EventLog(Page):
                 "This is not an event log, so no Publisher decides about it. "
                 "Shown are its committed changes as XDS documents."
             )
-        for key in self.inferred:
-            answer.note(str(key))
+        answer.note(*map(str, self.inferred))
         answer.cards(words.cards(self.facts))
-        for sentence in words.setting_sentences(self.settings, self.tables_now) if self.log else ():
-            answer.note(sentence)
+        answer.note(*(words.setting_sentences(self.settings, self.tables_now) if self.log else ()))
 
     @panel("Decisions")
     def decisions(self, answer: Answer) -> None:
@@ -146,8 +144,7 @@ class EventLog(Page):
     def users(self, answer: Answer) -> None:
         """Who made the changes of an event log."""
         if self.log and not self.nothing:
-            headings = "perpetrator; rows; published"
-            answer.table(self.log.perpetrators(12), headings)
+            answer.table(self.log.perpetrators(12), "perpetrator; rows; published")
 
     @panel("Rows not published")
     def unpublished(self, answer: Answer) -> None:
@@ -198,8 +195,7 @@ class EventLog(Page):
     def categories(self, answer: Answer) -> None:
         """The categories of event types in an event log, and what each means for space, time and triggers."""
         if self.log and not self.nothing:
-            headings = "category; types; rows; sentence: meaning"
-            answer.table(words.categories_used(self.page.counts), headings)
+            answer.table(words.categories_used(self.page.counts), "category; types; rows; sentence: meaning")
 
     @panel("Different spellings of a key")
     def spellings(self, answer: Answer) -> None:
@@ -215,8 +211,7 @@ class EventLog(Page):
     @panel("Publisher settings")
     def publishing(self, answer: Answer) -> None:
         """Every setting with its value, and the files of the snapshot."""
-        headings = "setting; value; about: meaning"
-        answer.table(words.setting_rows(self.settings, self.tables_now), headings)
+        answer.table(words.setting_rows(self.settings, self.tables_now), "setting; value; about: meaning")
 
 
 _DECISIONS: Final = {

@@ -3,22 +3,24 @@ and disagreements of masks and images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 import plotly.graph_objects as go
 
-from cdcwb import charts
 from cdcwb.analysis import masks as ask
-from cdcwb.analysis.change_counts import Changed, first_by_column, first_update
+from cdcwb.analysis.change_counts import first_by_column, first_update
 from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary_text import Tone
+from cdcwb.charts import masks as charts
 from cdcwb.report.answer import Answer
 from cdcwb.times import TimeAxis
-from cdcwb.views.pages.page import Facts, Page, panel, tone_for
+from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for
 from cdcwb.words import count, joined, plural, tally
+
+Rows = list[dict[str, Any]]
 
 _TABLES, _PAIRED = 8, 6  # maximum number of tables in charts
 
@@ -30,10 +32,14 @@ class Masks(Page):
     notebook: ClassVar[str] = "change_masks"
     images: ClassVar[bool] = True
 
-    @cached_property
-    def changed(self) -> Changed:
-        """Which columns updates changed, alone and in pairs."""
-        return ask.changed(self.capture)
+    changed = question(ask.changed)
+    """Which columns updates changed, alone and in pairs."""
+    change_sources = question(ask.change_sources)
+    """The sources of change information of updates."""
+    frequent = question(ask.masks)
+    """The most frequent masks."""
+    wrong = question(ask.disagreements)
+    """Masks that disagree with the images of their change."""
 
     @cached_property
     def cells(self) -> tuple[list[dict[str, Any]], int, TimeAxis | None]:
@@ -52,11 +58,6 @@ class Masks(Page):
         return ask.overview(self.changed, self.change_sources)
 
     @cached_property
-    def change_sources(self) -> ask.ChangeSources:
-        """The sources of change information of updates."""
-        return ask.change_sources(self.capture)
-
-    @cached_property
     def columns(self) -> list[dict[str, Any]]:
         """Each column of updates: how often it was changed, is NULL, is not captured."""
         return ask.columns(self.capture, self.changed)
@@ -68,19 +69,9 @@ class Masks(Page):
         return {name: sum(row[name] for row in self.updates) for name in names}
 
     @cached_property
-    def frequent(self) -> list[dict[str, Any]]:
-        """The most frequent masks."""
-        return ask.masks(self.capture)
-
-    @cached_property
     def bits(self) -> list[Drawn]:
         """The most frequent masks, bit by bit."""
         return draw(self.frequent, listed(self.capture, "table_versions"), listed(self.capture, "detected"))
-
-    @cached_property
-    def wrong(self) -> list[dict[str, Any]]:
-        """Masks that disagree with the images of their change."""
-        return ask.disagreements(self.capture)
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
@@ -153,18 +144,17 @@ class Masks(Page):
         cells = self.cells[0]
         page = self.every_time(answer)
         drawn, width_us, _ = page.cells
-        with_cells = page.with_cells
+        with_cells = list(page.by_table(drawn))
         updates, idle = self.changed.updates.total(), self.changed.idle.total()
         if updates:
             of_tables = plural(len(self.changed.updates), "table")
             answer.headline = f"{plural(updates, 'update')} of {of_tables} change "
             answer.headline += plural(len(self.changed.columns), "column")
             answer.headline += f"; {plural(idle, 'no-op update')}" if idle else ""
+        heads = "began_at: from; column; changed: updates"
         for name, figure in page.figures.items():
-            some = [cell for cell in drawn if cell["table"] == name]
             answer.note(f"{name}:")
-            heads = "began_at: from; column; changed: updates"
-            answer.chart(figure, some, heads, page.first_in(name, width_us))
+            answer.chart(figure, page.by_table(drawn)[name], heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
         untimed = self.changed.columns.total() - changed
         if cells and untimed:
@@ -180,18 +170,17 @@ class Masks(Page):
         answer.record({"updates": updates, "updates_idle": idle})
         answer.record({"columns_changed": len(self.changed.columns)})
 
-    @cached_property
-    def with_cells(self) -> list[str]:
-        """The tables with columns that were changed at a known time."""
-        return [name for name in self.changed.tables if any(cell["table"] == name for cell in self.cells[0])]
+    def by_table(self, rows: Rows) -> dict[str, Rows]:
+        """Rows by their table, those with most updates first."""
+        tables = {name: [row for row in rows if row["table"] == name] for name in self.changed.tables}
+        return {name: some for name, some in tables.items() if some}
 
     @cached_property
     def figures(self) -> dict[str, go.Figure]:
         """How often each column was changed over time, by table."""
         cells, width_us, axis = self.cells
-        drawn = self.with_cells[: self.most_tables]
-        tables = {name: [cell for cell in cells if cell["table"] == name] for name in drawn}
-        return {name: charts.changed_over_time(some, width_us, axis) for name, some in tables.items() if axis}
+        tables = list(self.by_table(cells).items())[: self.most_tables]
+        return {name: charts.changed_over_time(some, width_us, axis) for name, some in tables if axis}
 
     def first_in(self, table: str, width_us: int | None = None) -> Callable[[Mapping[str, Any]], int | None]:
         """The record of the first update of a table in a cell of a figure; ``width_us``: of a bin of time."""
@@ -219,22 +208,17 @@ class Masks(Page):
     @panel("How often each column is set", live=True)
     def values(self, answer: Answer) -> None:
         """How often each column is changed, has a value, is NULL, or is not captured."""
-        columns = self.columns
-        often = [name for name in self.changed.tables if any(row["changed"] for row in columns if row["table"] == name)]
+        tables = self.by_table(self.columns)
+        often = [name for name, some in tables.items() if any(row["changed"] for row in some)]
         heads = "column; changed; share: share of updates; became_null: became NULL; set: has a value"
         heads += "; null: is NULL; not_captured"
         for name in often[:_TABLES]:
-            some = [row for row in columns if row["table"] == name]
             answer.note(f"{name}:")
-            answer.chart(charts.often(some), some, heads)
+            answer.chart(charts.often(tables[name]), tables[name], heads)
         _some(answer, often, _TABLES)
-        answer.record(
-            {"column_changes": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["changed"])}}
-        )
-        answer.record(
-            {"not_captured": {f"{row['table']}.{row['column']}": n for row in columns if (n := row["not_captured"])}}
-        )
-        lacking = [row for row in columns if row["not_captured"] or row["null"]]
+        for fact, name in (("column_changes", "changed"), ("not_captured", "not_captured")):
+            answer.record({fact: {f"{row['table']}.{row['column']}": row[name] for row in self.columns if row[name]}})
+        lacking = [row for row in self.columns if row["not_captured"] or row["null"]]
         heads = "table; column; set: has a value; null: is NULL; not_captured; became_null: became NULL"
         answer.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
 
@@ -242,11 +226,10 @@ class Masks(Page):
     def together(self, answer: Answer) -> None:
         """Columns that are changed by the same update."""
         pairs = self.changed.together()
-        paired = [name for name in self.changed.tables if any(pair["table"] == name for pair in pairs)]
+        paired = self.by_table(pairs)
         heads = "column; other; together; likeness: share"
         most = min(self.most_tables, _PAIRED)
-        for name in paired[:most]:
-            some = [pair for pair in pairs if pair["table"] == name]
+        for name, some in list(paired.items())[:most]:
             answer.note(f"{name}:")
             answer.chart(charts.together(some), some, heads, self.first_in(name))
         _some(answer, paired, most)
@@ -254,7 +237,7 @@ class Masks(Page):
             any_update = self.changed.updates.total()
             answer.note("No update changes more than one column." if any_update else "There are no updates.")
         answer.record(
-            {"pairs": [[pair["table"], pair["column"], pair["other"], pair["together"]] for pair in pairs[:50]]}
+            {"pairs": [[pair[name] for name in ("table", "column", "other", "together")] for pair in pairs[:50]]}
         )
 
     @panel("Masks, bit by bit", live=True)
@@ -296,14 +279,13 @@ class Masks(Page):
     @panel("Masks against images")
     def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
-        heads = "severity; code; sentence; table; file; offset; length"
         none = "No mask disagrees with the images of its change."
         none = none if self.bits else "There are no masks that could disagree."
-        answer.table(self.wrong, heads, none=none)
+        answer.table(self.wrong, "severity; code; sentence; table; file; offset; length", none=none)
         answer.record(self.answered_by())
 
 
-def _some(answer: Answer, tables: list[str], most: int) -> None:
+def _some(answer: Answer, tables: Collection[str], most: int) -> None:
     """A note that not all tables are drawn."""
     if len(tables) > most:
         answer.note(f"{count(most)} of {plural(len(tables), 'table')} shown: those with the most updates.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
@@ -25,10 +25,10 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.filtering import NOT_LIMITED
 from cdcwb.index.columns import Headers
 from cdcwb.model import Problem, Severity
-from cdcwb.report import check_parameters, open_page, show
+from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer, Links, PanelState, headings
 from cdcwb.report.facts import stored
-from cdcwb.report.opening import OpenedCapture, Parameters, asked_of, look_at
+from cdcwb.report.opening import OpenedCapture, Parameters, asked_of, limited, look_at, open_capture
 from cdcwb.times import micros
 from cdcwb.views.view import Panel, View, is_live, links_of
 from cdcwb.words import count, page_display, plural, rounded, shown_as, time_on_axis, to_the_second, zone_name
@@ -49,6 +49,7 @@ _CODES: Final = 4  # codes of problems in a headline
 _MARKED: Final = headings("note; table; type: record; position; file; offset: at offset; marked_at: bookmarked at")
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T", bound="Page")
 Facts = Mapping[str, Any]
 """The facts of a page, as they are stored."""
@@ -80,6 +81,11 @@ def panel(
         return update_wrapper(ask, fill)
 
     return made
+
+
+def question(ask: Callable[[Any], R]) -> cached_property[R]:
+    """The answer to a question about the capture of a page, asked once."""
+    return cached_property(lambda page: ask(page.capture))
 
 
 class Page:
@@ -118,7 +124,8 @@ class Page:
             raise OptionError("this notebook is of an earlier version, with the parameter others: copy it anew")
         asked = cast(Any, check_parameters)(*common, also=[lambda: cls.check(**own)])
         show.style(asked)
-        page = cls(open_page(asked, cls.images), **own)
+        capture = open_capture(asked)
+        page = cls(look_at(capture, limited(capture, asked), asked, cls.images), **own)
         if page.is_live:
             page.views.bench.selection.update(**page.selected)
         return page
@@ -129,27 +136,22 @@ class Page:
         stated."""
         cls.check(**own)
         selection = capture.selection
-        limits = []
-        if selection.chosen(NOT_LIMITED):
-            limits.append(selection.sentence(skip=NOT_LIMITED))
+        limits = [selection.sentence(skip=NOT_LIMITED)] if selection.chosen(NOT_LIMITED) else []
         if left_out := selection.sentence(skip=selection.chosen(NOT_LIMITED)):
             limits.append(f"not applied to this page: {left_out}")
-        chosen = {name: getattr(selection, name) for name in ("time_from", "time_to")}
-        asked = asked_of(capture, limits, tables=list(selection.tables), **chosen)
+        asked = asked_of(capture, limits, tables=list(selection.tables), **_times(selection))
         return cls(look_at(capture, capture.selected(), asked, cls.images), **own)
 
     @classmethod
     def of_selection(cls, bench: Bench, selected: Any) -> Self:
         """The page about a selection of views, from the index (:class:`SelectedCapture`)."""
-        selection = selected.selection
-        times = {name: getattr(selection, name) for name in ("time_from", "time_to")}
-        limits = list(filter(None, [selection.sentence()]))
-        asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=bench.location, **times)
+        limits, about = list(filter(None, [selected.selection.sentence()])), _times(selected.selection)
+        asked = Parameters(path="", format=selected.format, options={}, limits=limits, shown=bench.location, **about)
         return cls(OpenedCapture(asked, bench.capture, selected, selected, {}, cast(Any, None), bench))
 
     def answer(self, title: str, state: PanelState | None = None) -> Answer:
         """An empty answer of the page; ``state``: of a panel of a live page."""
-        return Answer(title, self.links, state, self.asked.shown)
+        return Answer(title, self.links, state or PanelState(), self.asked.shown)
 
     @property
     def links(self) -> Links | None:
@@ -237,7 +239,8 @@ class Page:
     def begin(self, answer: Answer, facts: Mapping[str, Any]) -> None:
         """The headline, the limits of the page, and the facts that every page has, besides ``facts``."""
         health = self.opened.health
-        marks = self._marks()
+        folder = Path(self.asked.path)
+        marks = bookmarks_of(folder) if folder.is_dir() else []  # of a saved capture
         common: dict[str, Any] = {"title": self.title}
         common |= {name: getattr(health, name) for name in ("what", "verdict", "tone")}
         common |= {**{name: self.summary[name] for name in _COMMON}, "marks": len(marks), **facts}
@@ -278,8 +281,8 @@ class Page:
         each."""
         rows = "rows; " if any(entry["rows"] is not None for entry in files) else ""
         heads = f"file; bytes; shape; compression; {rows}{counts}; ledger: accounted for"
-        words = {"closes": "all"}
-        shown = [row | {"bytes": row["size"], "ledger": words.get(row["ledger"], row["ledger"])} for row in files]
+        ledgers = ("all" if row["ledger"] == "closes" else row["ledger"] for row in files)
+        shown = [row | {"bytes": row["size"], "ledger": one} for row, one in zip(files, ledgers, strict=True)]
         answer.table(shown[:100], heads, total=len(files), none="The capture is a table, not files.")
 
     @panel("How the capture was read")
@@ -291,11 +294,6 @@ class Page:
         if self.summary["changed_at"]:
             answer.note(f"Times: {self.summary['changed_at']}.")
         answer.record({"detected": {f"{row['scope']} {row['setting']}": row["value"] for row in detected}})
-
-    def _marks(self) -> list[dict[str, Any]]:
-        """The bookmarks of a saved capture."""
-        folder = Path(self.asked.path)
-        return bookmarks_of(folder) if folder.is_dir() else []
 
 
 def problems(page: Page, answer: Answer) -> None:
@@ -318,10 +316,13 @@ def problems(page: Page, answer: Answer) -> None:
     places = [(row["code"], row["file"], row["offset"]) for row in (*codes, *worst)]
     commands = {place: command(*place[1:], by_file) for place in dict.fromkeys(places)}
     answer.record({"problem_places": [[*place, text] for place, text in commands.items()]})
-    shown = {text: code for (code, *_), text in commands.items() if text}
-    if shown:
+    if shown := {text: code for (code, *_), text in commands.items() if text}:
         answer.note("To dissect a record, paste its command into a shell:")
         answer.table([{"code": code, "command": text} for text, code in shown.items()], "code; command")
+
+
+def _times(selection: Any) -> dict[str, Any]:
+    return {name: getattr(selection, name) for name in ("time_from", "time_to")}
 
 
 def tone_for(is_wrong: Any, is_doubtful: Any) -> Tone:

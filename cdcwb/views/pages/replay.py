@@ -4,37 +4,25 @@ the same tables."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from cdcwb import charts
+from cdcwb.analysis import history as row_history
 from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import TableSnapshot
-from cdcwb.analysis.history import (
-    RowHistory,
-    busiest_key,
-    check_key,
-    ends_facts,
-    history_facts,
-    history_rows,
-    key_text,
-    parse_key,
-    state_rows,
-    value_rows,
-)
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, known_with
 from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, difference_rows, reconcile
 from cdcwb.analysis.replay import Replayed, rows_over_time
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
-from cdcwb.errors import OptionError
+from cdcwb.charts import reconcile as charts
 from cdcwb.formats.options import as_bool, as_moment
 from cdcwb.model import Operation
 from cdcwb.report import show
 from cdcwb.report.answer import Answer
-from cdcwb.report.opening import TARGETS, asked_of, check_target, limited, look_at, open_target, options_of
+from cdcwb.report.opening import TARGETS, Mistakes, asked_of, check_target, limited, look_at, open_target, options_of
 from cdcwb.spark_rows import SparkRows
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
@@ -44,13 +32,10 @@ from cdcwb.writing import scratch
 if TYPE_CHECKING:
     from cdcwb.capture import Capture
     from cdcwb.report.opening import OpenedCapture
-    from cdcwb.views.bench import Bench
 
 
 _COUNTED: Final = ("missing", "extra", "different", "late", "same")
 _SHOWN_CHANGES: Final = 200
-
-T = TypeVar("T")
 
 
 class _TablePage(Page):
@@ -76,78 +61,67 @@ class _TablePage(Page):
         Raises OptionError that names everything that is wrong.
         """
         texts: dict[str, Any] = {"table": table, "position": position, "time": time, "key": key}
-        wrong = [
-            f"{name}: expected a text, found the number {text!r}; papermill's -r {name} gives VALUE as text"
-            for name, text in texts.items()
-            if not isinstance(text, str)
-        ]
-        if wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
-            raise OptionError("; ".join(wrong))
-
-        def tried(work: Callable[[], T], otherwise: T) -> T:
-            try:
-                return work()
-            except (OptionError, ValueError) as error:
-                wrong.append(str(error))
-                return otherwise
-
-        self.rules = tried(lambda: read_rules(rules), Rules())
+        with Mistakes() as wrong:  # papermill's -p converts texts to numbers, and positions lose leading zeros
+            for name, text in texts.items():
+                if not isinstance(text, str):
+                    hint = f"papermill's -r {name} gives VALUE as text"
+                    wrong.append(f"{name}: expected a text, found the number {text!r}; {hint}")
         self.position = position or None
-        self.time = tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
-        self.key: dict[str, str | None] = tried(lambda: parse_key(key), {}) if key else {}
         self.known = known_of(self.capture).tables
-        most = sorted(self.known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
-        chosen = tried(lambda: find_table(self.known, table), None) if table else next(iter(most), None)
         self.notes: list[str] = []
         self.keys: Keyed = {}
-        if chosen is not None:
-            if not chosen.keyed and (inferred := self._inferred(chosen.table)):
-                self.keys = {chosen.table: [inferred]}
-                chosen = known_with(self.capture, self.keys, chosen.table)
-            wrong += check_key(chosen, self.key) if self.key else []
-        self.chosen: KnownTable | None = chosen
-        if compared is not None:
-            self.sides = counted_tables(self.capture), counted_tables(compared)
-            wrong += check_names(self.rules, *self.sides)
-        elif self.rules != Rules():
-            self.notes.append("The rules are for a second capture, and there is none.")
-        if wrong:
-            raise OptionError("; ".join(wrong))
+        with Mistakes() as wrong:
+            self.rules = wrong.tried(lambda: read_rules(rules), Rules())
+            self.time = wrong.tried(lambda: as_moment("time", time).astimezone(UTC), None) if time else None
+            self.key: dict[str, str | None] = wrong.tried(lambda: row_history.parse_key(key), {}) if key else {}
+            most = sorted(self.known.values(), key=lambda table: (-table.keyed, -table.changes, table.table))[:1]
+            chosen = wrong.tried(lambda: find_table(self.known, table), None) if table else next(iter(most), None)
+            if chosen is not None:
+                if not chosen.keyed:
+                    chosen = self._with_inferred_key(chosen)
+                wrong += row_history.check_key(chosen, self.key) if self.key else []
+            self.chosen: KnownTable | None = chosen
+            if compared is not None:
+                self.sides = counted_tables(self.capture), counted_tables(compared)
+                wrong += check_names(self.rules, *self.sides)
+            elif self.rules != Rules():
+                self.notes.append("The rules are for a second capture, and there is none.")
 
-    def _inferred(self, table: str) -> str | None:
-        """The inferred key of a table without a key, and a note about it."""
-        inferred = infer_keys(self.capture, [table]).get(table)
+    def _with_inferred_key(self, table: KnownTable) -> KnownTable:
+        """A table without a key with its inferred one, if there is one, and a note about it."""
+        name = table.table
+        if (inferred := infer_keys(self.capture, [name]).get(name)) is not None:
+            self.notes.append(str(inferred))
+            self.keys = {name: [inferred.column]}
+            return known_with(self.capture, self.keys, name)
         self.notes.append(
-            f"No change of {table} has a key, and none can be inferred: no column is unique in 20 inserted rows "
-            f"or more. To name the key, give the reader option keys={table}:column+column."
-            if inferred is None
-            else str(inferred)
+            f"No change of {name} has a key, and none can be inferred: no column is unique in 20 inserted rows "
+            f"or more. To name the key, give the reader option keys={name}:column+column."
         )
-        return None if inferred is None else inferred.column
+        return table
 
     @cached_property
-    def history(self) -> RowHistory | None:
+    def history(self) -> row_history.RowHistory | None:
         """The history of the given row, or of the one with most changes; None if rows have no key."""
         if self.chosen is None:
             return None
-        key = self.key or busiest_key(changes_of(self.capture, FACTS, self.keys, self.chosen.table))
+        key = self.key or row_history.busiest_key(changes_of(self.capture, FACTS, self.keys, self.chosen.table))
         if key is None:
             return None
-        return RowHistory.of(self.capture, self.chosen, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
+        return row_history.RowHistory.of(self.capture, self.chosen, key, self.keys, _SHOWN_CHANGES, chosen=not self.key)
 
-    def put_which(self, answer: Answer, row: RowHistory) -> None:
+    def put_which(self, answer: Answer, row: row_history.RowHistory) -> None:
         """The row, and the number of its changes."""
         assert self.chosen is not None
         which = ", the row with the most changes" if row.chosen else ""
-        answer.note(f"{self.chosen.table}, {key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
+        answer.note(f"{self.chosen.table}, {row_history.key_text(row.key)}{which}: {plural(row.changes, 'change')}.")
 
-    def put_changes(self, answer: Answer, row: RowHistory) -> None:
+    def put_changes(self, answer: Answer, row: row_history.RowHistory) -> None:
         """The changes of a row as a table and as a chart."""
-        firsts = [
-            {name: one[name] for one in change["places"][:1] for name in ("file", "offset")} for change in row.shown
-        ]
+        names = ("file", "offset")
+        firsts = [{name: one[name] for one in change["places"][:1] for name in names} for change in row.shown]
         shown = answer.linked([change | first for change, first in zip(row.shown, firsts, strict=True)])
-        rows = history_rows(shown)
+        rows = row_history.history_rows(shown)
         headings = "at; operation; outcome; sentence: changed values; transaction_id; user; change_mask: mask"
         headings += "; version_code: version; position; places: file, offset"
         answer.table(rows, headings, total=row.changes, none="The capture has no change of this row.")
@@ -199,14 +173,6 @@ class Replay(_TablePage):
         """The table, if its changes have keys."""
         return self.chosen if self.chosen and self.chosen.keyed else None
 
-    @property
-    def benches(self) -> list[Bench]:
-        """The bench of each capture, in a live notebook with two captures."""
-        captures = (self.opened.whole, self.target)
-        if not self.is_live or self.target is None or self.target.view.bench.prepare():
-            return []
-        return [capture.view.bench for capture in captures if capture is not None]
-
     @cached_property
     def result(self) -> Reconciled | None:
         """The comparison of two captures; None for a single capture."""
@@ -246,7 +212,7 @@ class Replay(_TablePage):
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
-        return self.state_facts | history_facts(self.history) | self.compared_facts
+        return self.state_facts | row_history.history_facts(self.history) | self.compared_facts
 
     @staticmethod
     def headline_of(facts: Facts) -> str:
@@ -269,19 +235,19 @@ class Replay(_TablePage):
     def tone_of(facts: Facts) -> Tone:
         """See :class:`Page`."""
         differ = any(facts[f"reconcile_{name}"] for name in ("missing", "extra", "late"))
-        return tone_for(facts["reconcile_different"] or _lost(facts), differ or facts["replay_partial"])
+        reasons = [facts.get(f"reconcile_{what}_by_reason") or {} for what in ("missing", "extra")]
+        lost = any(counts.get("unexplained") for counts in reasons)
+        return tone_for(facts["reconcile_different"] or lost, differ or facts["replay_partial"])
 
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The tables; or why nothing can be replayed, if rows have no key."""
         self.begin(answer, {"replay_table": self.chosen.table if self.chosen else None})
-        for sentence in self.notes:
-            answer.note(sentence)
+        answer.note(*self.notes)
         if self.table:
             tables = sorted(self.known.values(), key=lambda table: -table.changes)
             known = [{"table": table.table, "changes": table.changes, "keyed": table.keyed} for table in tables]
-            headings = "table; changes; keyed: with a key"
-            answer.table(known[:30], headings, total=len(known))
+            answer.table(known[:30], "table; changes; keyed: with a key", total=len(known))
 
     @panel("Table after replay")
     def replayed(self, answer: Answer) -> None:
@@ -309,7 +275,7 @@ class Replay(_TablePage):
     @panel("Row history")
     def row(self, answer: Answer) -> None:
         """Every change of a row in log order, including those under its earlier and later keys."""
-        answer.record(history_facts(self.history))
+        answer.record(row_history.history_facts(self.history))
         if self.history is not None:
             self.put_which(answer, self.history)
             self.put_changes(answer, self.history)
@@ -328,11 +294,10 @@ class Replay(_TablePage):
         late = "late_after is not set"
         if late_after is not None:
             late = f"by more than {duration(late_after // timedelta(microseconds=1))}"
-        lines = {"missing": "only in the source", "extra": "only in the target", "different": "in some column"}
-        lines |= {"late": late, "same": "late ones included"}
-        answer.cards([(name, count(self.compared_facts[f"reconcile_{name}"]), line) for name, line in lines.items()])
-        for sentence in result.notes:
-            answer.note(sentence)
+        lines = ("only in the source", "only in the target", "in some column", late, "late ones included")
+        numbers = [count(self.compared_facts[f"reconcile_{name}"]) for name in _COUNTED]
+        answer.cards(zip(_COUNTED, numbers, lines, strict=True))
+        answer.note(*result.notes)
         reasons = [
             {"what": what, "reason": reason_words(reason, what), "changes": number, "about": Reason(reason).meaning}
             for what in ("missing", "extra")
@@ -342,13 +307,11 @@ class Replay(_TablePage):
             answer.table(reasons, "what; reason; changes; about: meaning")
         headings = "table; same; missing; extra; different; late; slowest_us: longest delay"
         answer.table(result.by_table(), headings, none="Neither capture has a committed change with a key.")
-        sides = "side; table; changes: changes without a key"
-        answer.table(result.without_key, sides, none="Every change has a key.")
+        answer.table(result.without_key, "side; table; changes: changes without a key", none="Every change has a key.")
         spans = result.over_time()
         if spans and result.first and result.last:
-            headings = "began_at: from; missing; extra; different; late"
             figure = charts.differences_over_time(spans, result.first, result.last, result.width_us, result.axis)
-            answer.chart(figure, spans, headings)
+            answer.chart(figure, spans, "began_at: from; missing; extra; different; late")
 
     @panel("Columns that differ")
     def columns(self, answer: Answer) -> None:
@@ -367,14 +330,16 @@ class Replay(_TablePage):
     @panel("Differences")
     def differences(self, answer: Answer) -> None:
         """The changes that differ between the captures, one by one."""
-        if self.result is None:
+        if self.result is None or self.target is None:
             return
         differences = self.result.differences()
         differ = difference_rows(differences)
         cells = {}
-        for side, bench in zip(("source", "target"), self.benches, strict=False):
-            answer.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
-            cells[f"{side}_position"] = links_of(bench), [row[side] or {} for row in differences]
+        if self.is_live and not self.target.view.bench.prepare():
+            for side, capture in (("source", self.opened.whole), ("target", self.target)):
+                bench = capture.view.bench
+                answer.widget(View(bench, "", [], controls=False))  # opens the explorer of its capture
+                cells[f"{side}_position"] = links_of(bench), [row[side] or {} for row in differences]
         headings = "what; reason; table; key; operation; sentence: columns (source -> target); delay_us: delay"
         headings += "; source_position: in the source; target_position: in the target"
         none = "Each change of one capture is in the other, with the same values and in time."
@@ -389,8 +354,7 @@ class Replay(_TablePage):
         if not spans:
             answer.note("No matched change has a time in both captures.")
             return
-        headings = "from_us: from; to_us: to; changes"
-        answer.chart(charts.delays(spans), spans, headings)
+        answer.chart(charts.delays(spans), spans, "from_us: from; to_us: to; changes")
         answer.note("The time of a change is that of its commit, or its own if that of the commit is not known.")
 
 
@@ -442,9 +406,8 @@ class History(_TablePage):
         """The row; or why there is none, if rows have no key."""
         row = self.history
         table = self.chosen.table if self.chosen else None
-        self.begin(answer, {"history_table": table, **history_facts(row), **ends_facts(row)})
-        for sentence in self.notes:
-            answer.note(sentence)
+        self.begin(answer, {"history_table": table, **row_history.history_facts(row), **row_history.ends_facts(row)})
+        answer.note(*self.notes)
         if row is not None:
             self.put_which(answer, row)
         elif not self.notes:
@@ -461,9 +424,8 @@ class History(_TablePage):
         """The old and the new value of each column in a change."""
         if self.history is None or not self.history.changes:
             return
-        headings = "at; operation; outcome; column; old; new; transaction_id; position"
-        rows = value_rows(self.history.shown)
-        answer.table(rows, headings + "; file; offset")
+        headings = "at; operation; outcome; column; old; new; transaction_id; position; file; offset"
+        answer.table(row_history.value_rows(self.history.shown), headings)
         self._limit(answer)
 
     @panel("Row after each change")
@@ -471,7 +433,7 @@ class History(_TablePage):
         """The values of the row after each change that was not undone; a dash is an unknown value."""
         if self.history is None or not self.history.changes:
             return
-        rows, columns = state_rows(self.history.shown)
+        rows, columns = row_history.state_rows(self.history.shown)
         headings = {"at": "time", "operation": "operation", **columns, "position": "position"}
         answer.table(rows, headings, none="Every change of the row was rolled back or undone.", by_heading=True)
         self._limit(answer)
@@ -486,7 +448,9 @@ def _reconciled(facts: Facts) -> str:
     same = facts["reconcile_same"]
     words = {"missing": "missing in the target", "extra": "extra in the target", "different": "different"}
     numbers = {name: facts[f"reconcile_{name}"] for name in (*words, "late")}
-    wrong = [f"{count(numbers[name])} {words[name]}{_why(name, facts)}" for name in words if numbers[name]]
+    reasons = {name: facts.get(f"reconcile_{name}_by_reason") for name in words}
+    why = {name: f": {tally_words(counts, name)}" for name, counts in reasons.items() if counts}
+    wrong = [f"{count(numbers[name])} {words[name]}{why.get(name, '')}" for name in words if numbers[name]]
     late = f"; {count(numbers['late'])} late" if numbers["late"] else ""
     if not wrong:
         if same:
@@ -497,18 +461,6 @@ def _reconciled(facts: Facts) -> str:
     first, _, rest = wrong[0].partition(" ")
     wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
     return f"{'; '.join(wrong)}; {count(same)} equal{late}"
-
-
-def _why(what: str, facts: Facts) -> str:
-    """The reasons of missing or extra changes, in words."""
-    counts = facts.get(f"reconcile_{what}_by_reason")
-    return f": {tally_words(counts, what)}" if counts else ""
-
-
-def _lost(facts: Facts) -> int:
-    """The number of changes that are missing or extra without a reason."""
-    known = [facts.get(f"reconcile_{what}_by_reason") for what in ("missing", "extra")]
-    return sum(counts.get("unexplained", 0) for counts in known if counts)
 
 
 def _at(time: str | None) -> str:

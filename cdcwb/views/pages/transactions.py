@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from cdcwb import charts
 from cdcwb.analysis import concurrency, integrity
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
@@ -18,6 +17,7 @@ from cdcwb.analysis.lag import HOPS, STAGES, lag
 from cdcwb.analysis.positions import missing_numbers, positions, repeated
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
+from cdcwb.charts import contents, latency, timeline
 from cdcwb.index.columns import NO_TIME
 from cdcwb.model import OffsetUnit
 from cdcwb.report.answer import Answer
@@ -57,10 +57,9 @@ class Transactions(Page):
     def __init__(self, opened: OpenedCapture, **wanted: Any) -> None:
         self.wanted = self.check(**wanted)
         super().__init__(narrowed(opened, self.wanted))
-        facts = ask.overview(self.capture)
-        self.facts: dict[str, Any] = facts
-        self.first, self.last = facts["first_time"], facts["last_time"]
-        self.tick_us = 1_000_000 if facts["whole_seconds"] else 1
+        self.facts: dict[str, Any] = ask.overview(self.capture)
+        self.first, self.last = self.facts["first_time"], self.facts["last_time"]
+        self.tick_us = 1_000_000 if self.facts["whole_seconds"] else 1
 
     @cached_property
     def capture_end(self) -> datetime | None:
@@ -139,7 +138,9 @@ class Transactions(Page):
             phrases.append(f"{count(facts['transactions_open'])} still open")
         incomplete = _incomplete(facts)
         parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
-        return "; ".join([*parts, _longest(facts["longest_transactions"])])
+        ranked = facts["longest_transactions"]
+        longest = f"longest {rounded(ranked[0][1])} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
+        return "; ".join([*parts, longest or "no duration is known"])
 
     @staticmethod
     def tone_of(facts: Facts) -> Tone:
@@ -150,9 +151,8 @@ class Transactions(Page):
     def overview(self, answer: Answer) -> None:
         """The outcomes of the transactions, and the limits of the page."""
         facts, summary = self.facts, self.summary
-        self.begin(
-            answer, {**facts, "changes_by_outcome": summary["changes_by_outcome"], "filters": self.wanted.limits}
-        )
+        known = facts | {"changes_by_outcome": summary["changes_by_outcome"]}
+        self.begin(answer, known | {"filters": self.wanted.limits})
         if self.wanted.limits and not facts["transactions"]:
             answer.note(f"No transaction fits: {'; '.join(self.wanted.limits)}.")
         by_outcome = {name: n for name in ("committed", "rolled_back", "open") if (n := facts[f"transactions_{name}"])}
@@ -194,14 +194,11 @@ class Transactions(Page):
         answer.record({"timeline_shown": drawn["drawn"], "timeline_on_time": drawn["on_time"]})
         answer.record({"timeline_lanes": drawn["time_lanes"]})
         if not total:
-            none = "No transaction is selected." if self.asked.limits else "There are no transactions."
-            answer.note(none)
+            answer.note("No transaction is selected." if self.asked.limits else "There are no transactions.")
         if drawable > drawn["drawn"]:
-            bars = f"{count(drawn['drawn'])} of {count(drawable)} transactions are bars"
-            of_time = " of these times" if window else ""
-            answer.note(
-                f"{bars}: the longest{of_time}, and the longest of those that did not commit or are incomplete."
-            )
+            longest = f"the longest{' of these times' if window else ''}"
+            rest = "the longest of those that did not commit or are incomplete"
+            answer.note(f"{count(drawn['drawn'])} of {count(drawable)} transactions are bars: {longest}, and {rest}.")
         if rows:
             heads = f"{_WHO}duration_us; {self.columns}"
             records = {row["transaction_id"]: row.get("record") for row in rows}
@@ -215,15 +212,12 @@ class Transactions(Page):
                 "by the clock of the server that delivered it: their difference is in every duration."
             )
         if drawn["widened"]:
-            widened = plural(drawn["widened"], "bar")
-            answer.note(
-                f"{widened} drawn wider than the duration on the time axis; point at a bar to see its duration."
-            )
+            widened = f"{plural(drawn['widened'], 'bar')} drawn wider than the duration on the time axis"
+            answer.note(f"{widened}; point at a bar to see its duration.")
         if page.axis is not None and drawable > len(page.bars):
             cells, figure = page.begins
-            heads = "began_at: begin from; row: duration or outcome; transactions"
             answer.note(f"All {plural(drawable, 'transaction')} by the time of their begin:")
-            answer.chart(figure, cells, heads)
+            answer.chart(figure, cells, "began_at: begin from; row: duration or outcome; transactions")
             begun = sum(cell["transactions"] for cell in cells)
             if begun < drawable:
                 answer.note(f"Without a time of begin, and so not in this chart: {count(drawable - begun)}.")
@@ -241,14 +235,14 @@ class Transactions(Page):
         about["last_position"] = self.facts["last_position"]
         if self.facts["transactions"] > len(rows) and self.axis is not None:
             about["density"], about["density_us"] = ask.density(self.capture, self.axis)
-        return rows, charts.timeline(rows, **about, named=self.bench is not None)
+        return rows, timeline.timeline(rows, **about, named=self.bench is not None)
 
     @cached_property
     def begins(self) -> tuple[list[dict[str, Any]], go.Figure]:
         """All transactions by the time of their begin and by duration: the cells, and the figure."""
         assert self.axis is not None, "there are times"
         cells, width = ask.histogram(self.capture, self.axis, least_us=self.tick_us)
-        return cells, charts.begins(cells, ask.BANDS, width, self.axis)
+        return cells, contents.begins(cells, ask.BANDS, width, self.axis)
 
     @panel("Concurrent transactions", live=True, brush=True, hint=_OPEN_HELP)
     def concurrency(self, answer: Answer) -> None:
@@ -259,19 +253,16 @@ class Transactions(Page):
             most = plural(once.most, "transaction")
             answer.headline = f"At most {most} at once, from {to_the_second(once.at)} on"
         if drawn.steps:
-            figure = charts.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
+            figure = timeline.concurrency(drawn.steps, drawn.most, drawn.at, exact=drawn.exact, axis=page.axis)
             answer.chart(figure, drawn.steps, "at: from; open: open transactions")
         if once.at is not None:
-            answer.note(
-                f"At most {plural(once.most, 'transaction')} at once, from {moment(once.at)} to {moment(once.until)}."
-            )
+            answer.note(f"At most {most} at once, from {moment(once.at)} to {moment(once.until)}.")
             answer.note(f"On average {once.average:.1f}, of {plural(once.counted, 'transaction')} that last.")
         elif self.facts["transactions"]:
             answer.note("No transaction lasts from one time to another, as far as times are known.")
-        elif self.asked.limits:
-            answer.note("No transaction is selected.")
         else:
-            answer.note("This log has no transactions, so none is open.")
+            no_log = "This log has no transactions, so none is open."
+            answer.note("No transaction is selected." if self.asked.limits else no_log)
         answer.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
         answer.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
         apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
@@ -298,30 +289,25 @@ class Transactions(Page):
     def latency(self, answer: Answer) -> None:
         """The latency from changes to commit, and the duration of transactions."""
         waited, lasted = ask.latency(self.capture)
-        heads = "what: of; known; p50_us; p95_us; p99_us; most_us"
         both = [("change", waited, "commit latency"), ("transaction", lasted, "duration")]
-        answer.table(
-            [{"what": f"{name}s", **delays.figures} for name, delays, _ in both if delays.known],
-            heads,
-            none="No latency is known.",
-        )
+        rows = [{"what": f"{name}s", **delays.figures} for name, delays, _ in both if delays.known]
+        answer.table(rows, "what: of; known; p50_us; p95_us; p99_us; most_us", none="No latency is known.")
         for name, delays, title in both:
+            answer.record({f"{name}_latency_{fact}": number for fact, number in delays.figures.items()})
             marks = {"p50": delays.p50_us, "p95": delays.p95_us, "p99": delays.p99_us, "longest": delays.most_us}
             if delays.known:
-                heads_of_bins = f"bin: from; count: {name}s"
-                answer.chart(charts.latency(delays.bins, marks, name, title), delays.bins, heads_of_bins)
+                figure = latency.latency(delays.bins, marks, name, title)
+                answer.chart(figure, delays.bins, f"bin: from; count: {name}s")
             if delays.known < delays.all:
                 answer.note(
                     f"Not known for {plural(delays.all - delays.known, name)}: one of the two times is missing."
                 )
             if delays.longer:
-                answer.note(
-                    f"There are many different ones: p50, p95 and p99 are at most {delays.longer:.2%} too long."
-                )
+                most = f"at most {delays.longer:.2%} too long"
+                answer.note(f"There are many different ones: p50, p95 and p99 are {most}.")
             if delays.negative:
-                answer.note(
-                    f"{plural(delays.negative, name)} below 0: two clocks that disagree, or one that was set back."
-                )
+                number = plural(delays.negative, name)
+                answer.note(f"{number} below 0: two clocks that disagree, or one that was set back.")
         if waited.all and waited.all < self.summary["changes"]:
             rest = plural(self.summary["changes"] - waited.all, "change")
             answer.note(f"Not counted: {rest} in no transaction that committed.")
@@ -329,11 +315,8 @@ class Transactions(Page):
             answer.note("Changes have no time of their own, so only the durations of transactions are known.")
         if not self.facts["transactions"]:
             answer.note("There are no transactions, so there is no commit latency.")
-        heads = "table; known: changes; p50_us; p95_us; most_us"
         if waited.tables:
-            answer.table(waited.tables[:20], heads, total=len(waited.tables))
-        for name, delays, _ in both:
-            answer.record({f"{name}_latency_{figure}": number for figure, number in delays.figures.items()})
+            answer.table(waited.tables[:20], "table; known: changes; p50_us; p95_us; most_us", total=len(waited.tables))
 
     @panel("Lag by hop")
     def lag(self, answer: Answer) -> None:
@@ -365,9 +348,9 @@ class Transactions(Page):
         if found.over_time:
             heads = "hop; at: from; known: changes; p50_us; p95_us; p99_us"
             rows = [{**row, "hop": names[row["hop"]]} for row in found.over_time]
-            answer.chart(charts.lag_over_time(found.over_time, names, self.axis), rows, heads)
+            answer.chart(latency.lag_over_time(found.over_time, names, self.axis), rows, heads)
         worst = [
-            {**row, **{f"{hop}_us": row[hop] for hop in HOPS}, "slowest": names[row["blame"]]} for row in found.worst
+            row | {f"{hop}_us": row[hop] for hop in HOPS} | {"slowest": names[row["blame"]]} for row in found.worst
         ]
         heads = "transaction_id; at: time at the source; total_us: lag"
         if len(stages) > 2:
@@ -399,11 +382,9 @@ class Transactions(Page):
         heads += "; offset: at offset; kind: as; transaction_id"
         again = [{**row, "again_at": row["file"].rpartition("/")[2]} for row in double.places]
         answer.table(again, heads, total=double.positions, none="No two records have the same position.")
-        answer.record(
-            {"positions_twice": double.positions, "positions_surplus": double.surplus, "duplicates": double.duplicates}
-        )
+        answer.record({"positions_twice": double.positions, "positions_surplus": double.surplus})
         places = [[row["number"], row["file"], row["offset"]] for row in double.places]
-        answer.record({"positions_twice_places": places})
+        answer.record({"duplicates": double.duplicates, "positions_twice_places": places})
 
     @panel("Missing")
     def missing(self, answer: Answer) -> None:
@@ -479,9 +460,8 @@ class Transactions(Page):
     def operations(self, answer: Answer) -> None:
         """Operations by outcome."""
         done = ask.changes(self.capture)
-        headings = "operation; outcome; changes"
         if done:
-            answer.chart(charts.operations(done), done, headings)
+            answer.chart(contents.operations(done), done, "operation; outcome; changes")
         else:
             answer.note("There are no changes.")
 
@@ -497,10 +477,3 @@ def _incomplete(facts: Facts) -> int:
     """The number of ended transactions with missing events."""
     known = ("transactions_complete", "transactions_unknown", "transactions_open")
     return int(facts["transactions"] - sum(facts[name] for name in known))
-
-
-def _longest(ranked: list[list[Any]]) -> str:
-    if not ranked:
-        return "no duration is known"
-    name, lasted_us = ranked[0]
-    return f"longest {rounded(lasted_us)} (transaction {visible(name, 80)})"

@@ -8,9 +8,10 @@ from enum import IntEnum
 from typing import Final
 
 from cdcwb.formats.goldengate.contents import TrailToken
-from cdcwb.formats.goldengate.layout import HEADER, IO_TYPES, MISSING, NOT_A_TIME, io_type_of
+from cdcwb.formats.goldengate.layout import CLOSED, HEADER, IO_TYPES, MISSING, NOT_A_TIME, io_type_of, shown
 from cdcwb.formats.goldengate.records import header_values
 from cdcwb.model import Problem
+from cdcwb.words import joined
 
 __all__ = ["Printed", "Shape", "check", "lacking"]
 
@@ -97,9 +98,10 @@ def _header(printed: Printed) -> Problems:
     missing = lacking(printed)
     if missing:
         yield Problem.TRUNCATED, f"header block lacks {', '.join(missing)}"
-    indicator = values.get("Hdr-Ind", 0x45)
-    if indicator != 0x45:
-        yield (Problem.HEADER_VALUE, f"Hdr-Ind should be E (x45), it is x{indicator:02x}")
+    for name, known in CLOSED.items():
+        if (value := values.get(name, MISSING)) not in (MISSING, *known):
+            expected = joined([shown(name, one) for one in known], "or")
+            yield (Problem.HEADER_VALUE, f"{name} is x{value:02x}, expected {expected}")
     length = values.get("RecLength", MISSING)
     if MISSING not in (length, printed.length) and length != printed.length:
         yield (Problem.HEADER_VALUE, f"RecLength is {length}, Len of the record line is {printed.length}")
