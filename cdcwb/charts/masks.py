@@ -36,7 +36,7 @@ def changed_over_time(records: Sequence[Record], width_us: int, axis: TimeAxis) 
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
     bins = {time for _, time in cells}
-    before = sum(changed for (_, time), changed in cells.items() if time + width <= axis.first)
+    before = sum(changed for (_, time), changed in cells.items() if axis.first - time >= width)
     after = sum(changed for (_, time), changed in cells.items() if time > axis.last)
     axis = replace(axis, before=before, after=after)
     start = min(bins, default=axis.first)

@@ -139,7 +139,7 @@ class Transactions(Page):
         incomplete = _incomplete(facts)
         parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
         ranked = facts["longest_transactions"]
-        longest = f"longest {rounded(ranked[0][1])} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
+        longest = f"longest {rounded(int(ranked[0][1]))} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
         return "; ".join([*parts, longest or "no duration is known"])
 
     @staticmethod
