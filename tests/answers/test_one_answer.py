@@ -11,12 +11,14 @@ import pytest
 
 import cdcwb
 from tests.answers.tables import rows
+from tests.debezium import POSTGRESQL, change, line
 from tests.limits import run
 
 pytestmark = pytest.mark.spark
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "debezium", "idm-event-log")
+TABLES = {"transactions": ["transaction_id"], "problems": ["code"]}
 Rows = list[dict[str, Any]]
 
 
@@ -141,3 +143,23 @@ def test_a_brush_over_the_demo_keeps_what_was_open_then() -> None:
     assert once.facts["concurrency_most"] == most
     shown = [axis.range for axis in (once.figure.layout.xaxis, capture.view.capture.over_time().figure.layout.xaxis)]
     assert shown[0] == shown[1]
+
+
+# --- more than a page lists, and nothing ------------------------------------------------------------------------------
+
+
+def debezium(folder: Path, *changes: tuple[Any, Any], **source: Any) -> cdcwb.Capture:
+    """A capture of changes of one table, given by their images; ``source``: of all of them."""
+    lines = []
+    for number, (before, after) in enumerate(changes):
+        op = "c" if before is None else "u"
+        made = change(op, before, after, {**POSTGRESQL, "lsn": 100 + number, "txId": 100 + number, **source})
+        lines.append(line(made, {"id": (before or after)["id"]}))
+    folder.mkdir(exist_ok=True)
+    (folder / "messages.txt").write_bytes(b"".join(lines))
+    return cdcwb.load(str(folder))
+
+
+def test_a_name_with_a_control_character_is_one_column(tmp_path: Path) -> None:
+    capture = debezium(tmp_path, ({"id": 1, "a\x1fb": 1}, {"id": 1, "a\x1fb": 2}))
+    assert capture.view.masks.over_time().facts["columns_changed"] == 1
