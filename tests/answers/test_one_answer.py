@@ -160,6 +160,31 @@ def debezium(folder: Path, *changes: tuple[Any, Any], **source: Any) -> cdcwb.Ca
     return cdcwb.load(str(folder))
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"columns": ["note"]},
+        {"tables": ["shop.orders"], "operations": ["DELETE"]},
+        {"tables": ["shop.orders"], "operations": ["UPDATE"], "columns": ["state"]},
+        {"outcomes": ["undone"]},
+        {"outcomes": ["rolled_back", "open"]},
+        {"tables": ["shop.orders"], "outcomes": ["undone", "committed"], "position_from": "0000000B03FF6230"},
+    ],
+)
+def test_one_change_fits_all_fields_of_a_selection_in_tables_and_views(chosen: dict[str, Any]) -> None:
+    capture = cdcwb.load(str(DATA / "gbase8s"))
+    capture.selection.update(**chosen)
+    part, views = capture.selected(), capture.view
+    live = views.transactions.timeline().facts["transactions"], views.capture.problems().facts["problems"]
+    assert live == tuple(part.rows(table, names).fold(len, sum) for table, names in TABLES.items())
+    assert live[0] > 0
+
+
+def test_a_filter_by_changed_columns_keeps_their_transactions() -> None:
+    facts = json.loads(run(["summary", str(DATA / "gbase8s"), "--where", 'changed_columns == "note"', "--json"])[1])
+    assert facts["changes"] >= facts["transactions"] > 0
+
+
 def test_a_name_with_a_control_character_is_one_column(tmp_path: Path) -> None:
     capture = debezium(tmp_path, ({"id": 1, "a\x1fb": 1}, {"id": 1, "a\x1fb": 2}))
     assert capture.view.masks.over_time().facts["columns_changed"] == 1
