@@ -18,6 +18,8 @@ Record = Mapping[str, Any]
 
 MOST_COLUMNS: Final = 60
 """Maximum number of columns of a table that are drawn: the most changed ones."""
+MOST_PAIRED: Final = 24
+"""Maximum number of columns of a table whose pairs are drawn: the most changed ones."""
 
 _ROW: Final = 20
 _STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, beyond the last column")
@@ -87,7 +89,7 @@ def often(records: Iterable[Record]) -> go.Figure:
     return figure
 
 
-def together(records: Iterable[Record], most: int = 24) -> go.Figure:
+def together(records: Iterable[Record], most: int = MOST_PAIRED) -> go.Figure:
     """Which columns of a table change in the same update: colour is the number of updates that changed both divided by
     the number that changed either, from 0 to the largest share.
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cdcwb
+from cdcwb.report.answer import Document
+from cdcwb.views.pages import EventLog, Masks, Transactions
+from tests import wire
 from tests.answers.tables import rows
+from tests.answers.test_event_log_statements import NAMES, event
 from tests.debezium import POSTGRESQL, change, line
 from tests.limits import run
 
@@ -158,6 +164,48 @@ def debezium(folder: Path, *changes: tuple[Any, Any], **source: Any) -> cdcwb.Ca
     folder.mkdir(exist_ok=True)
     (folder / "messages.txt").write_bytes(b"".join(lines))
     return cdcwb.load(str(folder))
+
+
+def notes(answer: Any) -> list[str]:
+    return [block.text for block in answer.blocks if isinstance(block, Document)]
+
+
+def test_numbers_count_also_what_a_page_does_not_list(tmp_path: Path) -> None:
+    moves = debezium(tmp_path / "moves", *(({"id": n}, {"id": 100 + n}) for n in range(60)))
+    for page in (moves.view.masks, Masks.of(moves)):
+        (answer,) = page.keys().answers().values() if page is moves.view.masks else [page.keys()]
+        assert (answer.facts["key_changes"], answer.tables[0].count, len(answer.tables[0].rows)) == (60, 60, 50)
+
+    stream = wire.schema("n integer", 4, 1, 0)
+    for number in range(1, 61):
+        at = 0x100 * number
+        stream += wire.begin(number, at) + wire.row(40, number, at + 1, struct.pack(">i", number))
+        stream += wire.discard(number, at + 1) + wire.commit(number, at + 2)
+    (tmp_path / "stream.bin").write_bytes(stream)
+    undone = Transactions.of(cdcwb.load(str(tmp_path / "stream.bin"))).undone()
+    assert (len(undone.facts["undone_changes"]), undone.tables[0].count, len(undone.tables[0].rows)) == (60, 60, 50)
+
+    rows = [
+        event(2 * n + k, 6, f"id={n}" if k else f"id= {n}", perpetrator=f"user {n}") for n in range(60) for k in (0, 1)
+    ]
+    with (tmp_path / "0.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, NAMES)
+        writer.writeheader()
+        writer.writerows(rows)
+    page = EventLog.of(cdcwb.load(str(tmp_path / "0.csv")))
+    assert page.spellings().facts["key_spellings"] == page.spellings().tables[0].count == 60
+    assert page.users().tables[0].count == 60
+
+
+def test_charts_of_masks_say_what_they_leave_out(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(70)]
+    capture = debezium(
+        tmp_path, *(({"id": 1} | dict.fromkeys(names, n), {"id": 1} | dict.fromkeys(names, n + 1)) for n in (0, 1))
+    )
+    page = Masks.of(capture)
+    most = ", 60 of 70 columns, those that change most:"
+    assert notes(page.values()) == [f"public.orders{most}"]
+    assert notes(page.together())[-1] == "200 of 2,016 pairs of columns: the most frequent."
 
 
 @pytest.mark.parametrize(

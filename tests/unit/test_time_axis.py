@@ -119,7 +119,7 @@ def test_times_at_the_ends_of_the_calendar_are_drawn() -> None:
     width = 1000 * SECOND
     figures = [
         contents.done_over_time(rows, width, axis),
-        timeline.begins(rows, ["a"], width, axis),
+        contents.begins(rows, ["a"], width, axis),
         masks.changed_over_time([CELLS[0] | row for row in rows], width, axis),
         reconcile.differences_over_time(rows, first, last, width, axis),
     ]

@@ -19,7 +19,7 @@ from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.charts import contents, latency, timeline
 from cdcwb.index.columns import NO_TIME
-from cdcwb.model import OffsetUnit
+from cdcwb.model import OffsetUnit, Problem
 from cdcwb.report.answer import Answer
 from cdcwb.report.facts import stored
 from cdcwb.times import time_of
@@ -389,7 +389,7 @@ class Transactions(Page):
     @panel("Missing")
     def missing(self, answer: Answer) -> None:
         """Gaps in the source's own numbering."""
-        total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
+        total = self.problems_of([Problem.GAP])
         gaps = integrity.gaps(self.capture) if total else []
         heads = "sentence: gap; file; offset; transaction_id; table"
         answer.table(gaps, heads, total=total, none="No gap shows inside a transaction.")
@@ -453,8 +453,8 @@ class Transactions(Page):
         none = "The source delivers committed changes only: no change in the capture was undone."
         none = none if self.summary["committed_only"] else "No change was undone."
         heads = "transaction_id; changes: undone changes; first_position: from position; last_position: to position"
-        answer.table(undone, f"{heads}; tables", none=none)
-        answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
+        answer.table(undone[:50], f"{heads}; tables", total=len(undone), none=none)
+        answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone[:1000]}})
 
     @panel("Operations")
     def operations(self, answer: Answer) -> None:
