@@ -13,7 +13,7 @@ import pytest
 
 import cdcwb
 from cdcwb.report.answer import Document
-from cdcwb.views.pages import EventLog, Masks, Transactions
+from cdcwb.views.pages import CapturePage, EventLog, Masks, Transactions
 from tests import wire
 from tests.answers.tables import rows
 from tests.answers.test_event_log_statements import NAMES, event
@@ -206,6 +206,46 @@ def test_charts_of_masks_say_what_they_leave_out(tmp_path: Path) -> None:
     most = ", 60 of 70 columns, those that change most:"
     assert notes(page.values()) == [f"public.orders{most}"]
     assert notes(page.together())[-1] == "200 of 2,016 pairs of columns: the most frequent."
+
+
+def test_changes_without_a_table_or_known_columns_contradict_no_other_number(tmp_path: Path) -> None:
+    capture = debezium(tmp_path / "a", (None, {"id": 1}), ({"id": 1}, {"id": 1}), table=None, schema=None)
+    assert json.loads(run(["summary", str(tmp_path / "a"), "--json"])[1])["tables"] == []
+    (tables,) = capture.view.capture.tables().answers().values()
+    assert tables.headline == "2 changes of no tables, most of (no table): 2"
+    for page in (capture.view.history(), capture.view.replay()):
+        assert page.overview().facts["headline"].endswith(": no change names a table")
+    (answer,) = capture.view.masks.over_time().answers().values()
+    assert answer.headline == "1 update of no tables changes no columns; 1 no-op update"
+
+    (tmp_path / "log.csv").write_text(f"{','.join(NAMES)}\n1,id=1,N,6,2026-03-01 10:00:00,,usr,,,\n")
+    log = cdcwb.load(str(tmp_path / "log.csv"))
+    (answer,) = log.view.masks.over_time().answers().values()
+    assert answer.headline == Masks.of(log).overview().facts["headline"]
+    assert [table.none for table in Masks.of(log).values().tables] == ["No update has an image after the change."]
+
+
+def test_sentences_hold_for_one_and_for_none(tmp_path: Path) -> None:
+    page = Transactions.of(debezium(tmp_path / "one", ({"id": 1}, {"id": 2})))
+    assert notes(page.latency())[-1].startswith("No change has a time of its own and one of its commit")
+    assert notes(page.unfinished())[0].startswith("Of 1 transaction it is not known whether an event is missing")
+    stream = wire.schema("n integer", 4, 1, 0) + wire.begin(1, 0x18) + wire.row(40, 1, 0x20, b"\0\0\0\7")
+    (tmp_path / "stream.bin").write_bytes(stream)
+    once = Transactions.of(cdcwb.load(str(tmp_path / "stream.bin"))).concurrency()
+    assert "Not counted: 1 transaction with begin and end at one time." in notes(once)
+
+    untimed = dict.fromkeys(("ts_ms", "ts_us", "ts_ns"))
+    gap = debezium(tmp_path / "gap", (None, {"id": 1, "v": 1}), ({"id": 1, "v": 2}, {"id": 1, "v": 3}), **untimed)
+    continuity = gap.view.continuity
+    assert notes(continuity.over_time()) == ["Without a time, so not in the chart: 1 break."]
+
+    (tmp_path / "empty.txt").write_bytes(b"")
+    capture = cdcwb.load(str(tmp_path / "empty.txt"), format="debezium")
+    (cards,) = (text for text in notes(CapturePage.of(capture).overview()) if text.startswith("format: "))
+    assert "files: 1 (0 bytes)" in cards
+    assert "()" not in cards
+    (tmp_path / "log.csv").write_text(f"{','.join(NAMES)}\n1,id=1,N,6,2026-03-01 10:00:00,,usr,,,\n")
+    assert notes(EventLog.of(cdcwb.load(str(tmp_path / "log.csv"))).documents()) == ["There are no documents."]
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ class Transactions(Page):
             answer.note("No transaction is selected." if self.asked.limits else no_log)
         answer.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
         answer.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
-        apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
+        apart = {"with begin and end at one time": once.instants, "with the end before the begin": once.backwards}
         apart |= {"of which one time only is known": once.one_time, "without any time": once.no_time}
         if any(apart.values()):
             excluded = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
@@ -312,7 +312,7 @@ class Transactions(Page):
             rest = plural(self.summary["changes"] - waited.all, "change")
             answer.note(f"Not counted: {rest} in no transaction that committed.")
         if not waited.known and self.facts["transactions"]:
-            answer.note("Changes have no time of their own, so only the durations of transactions are known.")
+            answer.note("No change has a time of its own and one of its commit, so no commit latency is known.")
         if not self.facts["transactions"]:
             answer.note("There are no transactions, so there is no commit latency.")
         if waited.tables:
@@ -441,8 +441,8 @@ class Transactions(Page):
         answer.table(rest, places, total=number, none=none, ranked=lambda most, *_: ask.unfinished(self.capture, most))
         if self.facts["transactions_unknown"]:
             answer.note(
-                f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether they are "
-                "complete: their events have no numbers, and none is marked as the last."
+                f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether an event is "
+                "missing: the events have no numbers, and none is marked as the last."
             )
         answer.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
 
