@@ -22,6 +22,7 @@ from cdcwb.dataset import Rows, joined, schema_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import (
     KINDS,
+    NO_TABLE,
     Comparison,
     Filter,
     FilterError,
@@ -99,14 +100,14 @@ class Condition:
         the transactions that have a row there, one without transactions is unchanged. Problems are also those of the
         records of changes for which it holds; one without a table belongs to the tables of its transaction."""
         names, is_problems = rows.schema.names, "severity" in rows.schema.names
-        of_tables, are_of_changes = self.columns == {"table"}, bool(self.parts) and {*_END} <= {*names}
+        of_tables, are_of_changes = self._is_of_tables, bool(self.parts) and {*_END} <= {*names}
         if self.parts and not (self.fits(names) or is_problems or are_of_changes):
             return reduce(lambda some, part: part.of(some, other), self.parts, rows)
-        if self.fits(names) and not (is_problems and of_tables) and not are_of_changes:
+        if self.fits(names) and not (is_problems and (of_tables or self.parts)) and not are_of_changes:
             return (rows if self.tables is None else rows.near_tables(self.tables)).where(self.mask)
         if "transaction_id" not in names or (of_tables and not is_problems):  # typed rows are of one table
             return rows
-        if self.fits(names) and is_problems:
+        if of_tables:
             rows = marked(rows, self._matching("transactions", _ID, other), _ID, _TRANSACTION, is_unique=True)
             return rows.where(self._holds_or_of_transaction).drop(_TRANSACTION)
         rows = marked(rows, self._matching(self._decided_by, _ID, other), _ID, _TRANSACTION)
@@ -115,10 +116,14 @@ class Condition:
         if not is_problems or not self.fits(model.CHANGES.names):
             return rows.where(lambda batch: pc.is_valid(batch[_TRANSACTION])).drop(_TRANSACTION)
         rows = _either(marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
-        if self.tables is None:
+        is_named = next((part.mask for part in self.parts if part._is_of_tables), None)
+        if is_named is None:
             return rows
-        is_named = self.parts[0].mask  # the fields of a selection begin with its tables
         return rows.where(lambda batch: pc.or_(batch["table"].is_null(), pa.array(is_named(batch))))
+
+    @property
+    def _is_of_tables(self) -> bool:
+        return self.columns == {"table"} and not self.parts
 
     def _matching(self, table: str, columns: Sequence[str], other: Other) -> Rows:
         return other(table, [*dict.fromkeys([*columns, *self.needed(table)])]).where(self.mask)
@@ -203,7 +208,11 @@ def limits_of(chosen: Mapping[str, Any]) -> list[Limit]:
         if (value := chosen.get(name)) is not None:
             operand = value if isinstance(value, str) else tuple(value)
             condition = _condition(Filter("", Comparison(column, sign, operand)))
-            fields[name] = replace(condition, tables=frozenset(operand)) if name == "tables" else condition
+            if name == "tables" and NO_TABLE in operand:
+                condition = replace(condition, mask=partial(_has_table, condition.mask))
+            elif name == "tables":
+                condition = replace(condition, tables=frozenset(operand))
+            fields[name] = condition
     parts = tuple(condition for name, condition in fields.items() if name not in ("users", "transactions"))
     limits: list[Limit] = [fields[name] for name in ("users", "transactions") if name in fields]
     limits += [_of_one_change(parts)] if parts else []
@@ -233,6 +242,11 @@ def _of_one_change(parts: tuple[Condition, ...]) -> Condition:
         return parts[0]
     columns = frozenset(chain(*(part.columns for part in parts)))
     return Condition(columns, partial(_all_hold, [part.mask for part in parts]), parts[0].tables, parts)
+
+
+def _has_table(mask: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> Any:
+    """Whether a mask of tables holds, or there is none."""
+    return mask(batch) | matching(Filter("", Comparison("table", "==", None)), batch)
 
 
 def _all_hold(masks: Sequence[Callable[[pa.RecordBatch], Any]], batch: pa.RecordBatch) -> Any:

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.filters import compared, labels
+from cdcwb.filters import NO_TABLE, compared, labels
 from cdcwb.formats.arrays import NamesOf
-from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros, time_of
 
 Bools = npt.NDArray[np.bool_]

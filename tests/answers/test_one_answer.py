@@ -215,6 +215,10 @@ def test_changes_without_a_table_or_known_columns_contradict_no_other_number(tmp
     assert tables.headline == "2 changes of no tables, most of (no table): 2"
     for page in (capture.view.history(), capture.view.replay()):
         assert page.overview().facts["headline"].endswith(": no change names a table")
+    capture.selection.update(tables=["(no table)"])
+    part, numbers = capture.selected(), {"changes": ["operation"], **TABLES}
+    assert [part.rows(name, columns).fold(len, sum) for name, columns in numbers.items()] == [2, 2, 2]
+    assert capture.view.capture.problems().facts["problems"] == 2
     (answer,) = capture.view.masks.over_time().answers().values()
     assert answer.headline == "1 update of no tables changes no columns; 1 no-op update"
 

@@ -15,7 +15,7 @@ from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.charts import masks as charts
-from cdcwb.index.selection import NO_TABLE
+from cdcwb.filters import NO_TABLE
 from cdcwb.report.answer import Answer
 from cdcwb.times import TimeAxis
 from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for
