@@ -216,7 +216,8 @@ class Masks(Page):
             answer.record({fact: {f"{row['table']}.{row['column']}": row[name] for row in self.columns if row[name]}})
         lacking = [row for row in self.columns if row["not_captured"] or row["null"]]
         heads = "table; column; set: has a value; null: is NULL; not_captured; became_null: became NULL"
-        none = "Every update has a value in every column." if self.columns else "No update has an image after the change."
+        none = "Every update has a value in every column."
+        none = none if self.columns else "No update has an image after the change."
         answer.table(lacking[:100], heads, total=len(lacking), none=none)
 
     @panel("Which columns change together", live=True, hint="Click a cell to see the first update of both.")

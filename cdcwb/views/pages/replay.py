@@ -296,7 +296,7 @@ class Replay(_TablePage):
         lines = ("only in the source", "only in the target", "in some column", late, "late ones included")
         numbers = [count(self.compared_facts[f"reconcile_{name}"]) for name in _COUNTED]
         answer.cards(zip(_COUNTED, numbers, lines, strict=True))
-        answer.note(*result.notes)
+        answer.note("Compared are committed changes; rows of a full load are not.", *result.notes)
         reasons = [
             {"what": what, "reason": reason_words(reason, what), "changes": number, "about": Reason(reason).meaning}
             for what in ("missing", "extra")
