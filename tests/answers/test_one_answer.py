@@ -213,6 +213,7 @@ def test_changes_without_a_table_or_known_columns_contradict_no_other_number(tmp
     assert json.loads(run(["summary", str(tmp_path / "a"), "--json"])[1])["tables"] == []
     (tables,) = capture.view.capture.tables().answers().values()
     assert tables.headline == "2 changes of no tables, most of (no table): 2"
+    assert "(no table)" not in capture._repr_html_()
     for page in (capture.view.history(), capture.view.replay()):
         assert page.overview().facts["headline"].endswith(": no change names a table")
     capture.selection.update(tables=["(no table)"])
@@ -247,6 +248,7 @@ def test_sentences_hold_for_one_and_for_none(tmp_path: Path) -> None:
     capture = cdcwb.load(str(tmp_path / "empty.txt"), format="debezium")
     (cards,) = (text for text in notes(CapturePage.of(capture).overview()) if text.startswith("format: "))
     assert "files: 1 (0 bytes)" in cards
+    assert "no records" in capture._repr_html_()
     assert "()" not in cards
     (tmp_path / "log.csv").write_text(f"{','.join(NAMES)}\n1,id=1,N,6,2026-03-01 10:00:00,,usr,,,\n")
     assert notes(EventLog.of(cdcwb.load(str(tmp_path / "log.csv"))).documents()) == ["There are no documents."]
