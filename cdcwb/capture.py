@@ -338,7 +338,7 @@ class Capture:
         record or change is its own, else that of its commit, else the end of its transaction (gbase8s), else its begin;
         a transaction is in the window if it is open in it, a problem if its record or its transaction is. ``where`` is
         a filter of the explorer (:mod:`cdcwb.filters`); a table that lacks a column of it keeps the rows of the
-        transactions that have an event for which it holds.
+        transactions that have an event (with values or changed columns: a change) for which it holds.
 
         Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and
         an invalid filter.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from cdcwb.dataset import Rows, joined, schema_of
 from cdcwb.errors import OptionError
 from cdcwb.filters import (
     KINDS,
+    NO_TABLE,
     Comparison,
     Filter,
     FilterError,
@@ -63,17 +65,19 @@ Other = Callable[[str, Sequence[str]], Rows]
 _RECORD, _TRANSACTION = "_record", "_transaction"
 _LOCATION: Final = ("file", "offset")
 _ID: Final = ("transaction_id",)
+_END: Final = ("ended_at",)
 
 
 @dataclass(frozen=True)
 class Condition:
     """The rows of a table for which something holds: ``mask`` gives it for a batch. ``columns``: the columns of filters
     (:func:`cdcwb.filters.columns_of`) that a table needs for it. ``tables``: it holds for no row of others; None: it
-    may."""
+    may. ``parts``: conditions that have to hold for one change, which decides for transactions and problems."""
 
     columns: frozenset[str]
     mask: Callable[[pa.RecordBatch], Any]
     tables: frozenset[str] | None = None
+    parts: tuple[Condition, ...] = ()
 
     def fits(self, columns: Collection[str]) -> bool:
         """Whether a table with these columns has what it needs."""
@@ -81,6 +85,9 @@ class Condition:
 
     def needed(self, table: str) -> list[str]:
         """The columns of a table of the model that it reads there."""
+        if self.parts:
+            needed = chain(*(part.needed(table) for part in self.parts), _END if table == "transactions" else ())
+            return [*dict.fromkeys(needed)]
         names = model.TABLES[table].names
         own = needed_by(self.columns, names) if self.fits(names) else []
         links = [*_ID, *(("severity", "table", *_LOCATION) if table == "problems" else ())]
@@ -93,18 +100,30 @@ class Condition:
         the transactions that have a row there, one without transactions is unchanged. Problems are also those of the
         records of changes for which it holds; one without a table belongs to the tables of its transaction."""
         names, is_problems = rows.schema.names, "severity" in rows.schema.names
-        of_tables = self.columns == {"table"}
-        if self.fits(names) and not (is_problems and of_tables):
+        of_tables, are_of_changes = self._is_of_tables, bool(self.parts) and {*_END} <= {*names}
+        if self.parts and not (self.fits(names) or is_problems or are_of_changes):
+            return reduce(lambda some, part: part.of(some, other), self.parts, rows)
+        if self.fits(names) and not (is_problems and (of_tables or self.parts)) and not are_of_changes:
             return (rows if self.tables is None else rows.near_tables(self.tables)).where(self.mask)
         if "transaction_id" not in names or (of_tables and not is_problems):  # typed rows are of one table
             return rows
-        if self.fits(names):
+        if of_tables:
             rows = marked(rows, self._matching("transactions", _ID, other), _ID, _TRANSACTION, is_unique=True)
             return rows.where(self._holds_or_of_transaction).drop(_TRANSACTION)
         rows = marked(rows, self._matching(self._decided_by, _ID, other), _ID, _TRANSACTION)
+        if are_of_changes and self.columns == {"outcome"}:  # one without changes has an outcome, too
+            return rows.where(lambda batch: pc.or_(batch[_TRANSACTION].is_valid(), self.mask(batch))).drop(_TRANSACTION)
         if not is_problems or not self.fits(model.CHANGES.names):
             return rows.where(lambda batch: pc.is_valid(batch[_TRANSACTION])).drop(_TRANSACTION)
-        return _either(marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
+        rows = _either(marked(rows, self._matching("changes", _LOCATION, other), _LOCATION, _RECORD))
+        is_named = next((part.mask for part in self.parts if part._is_of_tables), None)
+        if is_named is None:
+            return rows
+        return rows.where(lambda batch: pc.or_(batch["table"].is_null(), pa.array(is_named(batch))))
+
+    @property
+    def _is_of_tables(self) -> bool:
+        return self.columns == {"table"} and not self.parts
 
     def _matching(self, table: str, columns: Sequence[str], other: Other) -> Rows:
         return other(table, [*dict.fromkeys([*columns, *self.needed(table)])]).where(self.mask)
@@ -115,10 +134,10 @@ class Condition:
 
     @property
     def _decided_by(self) -> str:
-        """The table whose rows decide for tables that lack a column: changes have both images. Raises OptionError if no
-        table has all columns."""
-        has_values = any(name.endswith(".") for name in self.columns)
-        for name in ("changes", "events", "transactions") if has_values else ("events", "changes", "transactions"):
+        """The table whose rows decide for tables that lack a column: changes have both images and the columns that only
+        these show. Raises OptionError if no table has all columns."""
+        by_changes = self.parts or any(name.endswith(".") or name == "changed_columns" for name in self.columns)
+        for name in ("changes", "events", "transactions") if by_changes else ("events", "changes", "transactions"):
             if self.fits(model.TABLES[name].names):
                 return name
         names = " and ".join(sorted(name.rstrip(".") for name in self.columns))
@@ -184,12 +203,19 @@ Limit = Condition | TimeWindow
 
 def limits_of(chosen: Mapping[str, Any]) -> list[Limit]:
     """The conditions and the window for fields of a selection; fields of :data:`NOT_LIMITED` are ignored."""
-    limits: list[Limit] = []
+    fields: dict[str, Condition] = {}
     for name, (column, sign) in COMPARED.items():
         if (value := chosen.get(name)) is not None:
             operand = value if isinstance(value, str) else tuple(value)
             condition = _condition(Filter("", Comparison(column, sign, operand)))
-            limits.append(replace(condition, tables=frozenset(operand)) if name == "tables" else condition)
+            if name == "tables" and NO_TABLE in operand:
+                condition = replace(condition, mask=partial(_has_table, condition.mask))
+            elif name == "tables":
+                condition = replace(condition, tables=frozenset(operand))
+            fields[name] = condition
+    parts = tuple(condition for name, condition in fields.items() if name not in ("users", "transactions"))
+    limits: list[Limit] = [fields[name] for name in ("users", "transactions") if name in fields]
+    limits += [_of_one_change(parts)] if parts else []
     times = chosen.get("time_from"), chosen.get("time_to")
     return limits if times == (None, None) else [*limits, TimeWindow(*times)]
 
@@ -208,6 +234,23 @@ def condition_of(where: str, versions: Callable[[], Rows]) -> Condition | None:
 
 def _condition(understood: Filter) -> Condition:
     return Condition(understood.names, partial(matching, understood))
+
+
+def _of_one_change(parts: tuple[Condition, ...]) -> Condition:
+    """The condition that several hold for one change."""
+    if len(parts) == 1 and parts[0].tables is not None:
+        return parts[0]
+    columns = frozenset(chain(*(part.columns for part in parts)))
+    return Condition(columns, partial(_all_hold, [part.mask for part in parts]), parts[0].tables, parts)
+
+
+def _has_table(mask: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> Any:
+    """Whether a mask of tables holds, or there is none."""
+    return mask(batch) | matching(Filter("", Comparison("table", "==", None)), batch)
+
+
+def _all_hold(masks: Sequence[Callable[[pa.RecordBatch], Any]], batch: pa.RecordBatch) -> Any:
+    return reduce(and_, (mask(batch) for mask in masks))
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

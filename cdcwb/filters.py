@@ -511,6 +511,10 @@ def _number(text: str, is_whole: bool) -> Decimal | int | None:
     return None if is_whole else Decimal(plain)
 
 
+NO_TABLE: Final = "(no table)"
+"""The table name of changes without a table, in a selection and on pages."""
+
+
 # --- comparisons ------------------------------------------------------------------------------------------------------
 
 SHORT: Final[dict[str, NamesOf]] = {

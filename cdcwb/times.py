@@ -60,7 +60,7 @@ class TimeAxis:
         fits = (width for width in _WIDTHS if width >= least_us and extent < width * (most - 1))
         width = next(fits, None) or extent // (most - 1) + 1
         start = first - (local(self.first) - _MONDAY) // _MICROSECOND % width
-        return max(start, micros(datetime.min.replace(tzinfo=UTC))), width
+        return max(start, _FIRST), width
 
     def note(self, what: str) -> str:
         """A note with the numbers of ``what`` (such as ``change``) outside the axis; empty if there are none."""
@@ -110,6 +110,15 @@ def micros(time: datetime) -> int:
     return (time - _EPOCH) // _MICROSECOND
 
 
+_FIRST = micros(datetime.min.replace(tzinfo=UTC))
+_LAST = micros(datetime.max.replace(tzinfo=UTC))
+
+
 def time_of(micros_: int) -> datetime:
-    """The time that is so many microseconds after 1970 UTC."""
-    return _EPOCH + int(micros_) * _MICROSECOND
+    """The time that is so many microseconds after 1970 UTC; the first or the last of all beyond these."""
+    return _EPOCH + min(max(int(micros_), _FIRST), _LAST) * _MICROSECOND
+
+
+def later(time: datetime, by: timedelta) -> datetime:
+    """The time that is later by a span (earlier if that is negative), as :func:`time_of` gives it."""
+    return time_of(micros(time) + by // _MICROSECOND)

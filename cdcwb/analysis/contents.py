@@ -16,7 +16,7 @@ from cdcwb.analysis import change_counts
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.totals import count_events
-from cdcwb.index.selection import NO_TABLE
+from cdcwb.filters import NO_TABLE
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural

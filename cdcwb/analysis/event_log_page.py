@@ -166,13 +166,13 @@ class LogPage(Page):
             row["first_record_id"] = row.pop("record_id")
         return sorted(counts, key=lambda r: (DECISIONS.index(r["decision"]), -r["rows"], r["reason"] or ""))
 
-    def perpetrators(self, limit: int = 12) -> Records:
+    def perpetrators(self) -> Records:
         """Who made the changes, most rows first, and whether that is the driver's user."""
         rows, published = Counter[str | None](), Counter[str | None]()
         for row in counted(self.rows, ["perpetrator", "decision"]):
             rows[row["perpetrator"]] += row["rows"]
             published[row["perpetrator"]] += row["rows"] if row["decision"] == str(Decision.PUBLISHED) else 0
-        most = sorted(rows, key=lambda name: (-rows[name], name or ""))[:limit]
+        most = sorted(rows, key=lambda name: (-rows[name], name or ""))
         return [{"perpetrator": name, "rows": rows[name], "published": published[name]} for name in most]
 
     # --- rows ---------------------------------------------------------------------------------------------------------

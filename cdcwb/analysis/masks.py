@@ -20,7 +20,7 @@ from cdcwb.analysis import change_counts
 from cdcwb.analysis.change_counts import Changed
 from cdcwb.analysis.frames import Sample, dated_rows, merged_samples, sample_of
 from cdcwb.analysis.integrity import first_problems
-from cdcwb.dataset import answer_of, grouped
+from cdcwb.dataset import answer_of, first_of, grouped, together, total
 from cdcwb.formats import FORMATS, bitmask, get_format
 from cdcwb.index.changes import KEYS, changed_keys
 from cdcwb.index.columns import BETWEEN, NO_TIME, Bools, Headers, Ints, names_of, table_labels
@@ -254,20 +254,24 @@ def over_time(capture: Any, axis: TimeAxis, bins: int = 60) -> tuple[list[Record
     return change_counts.changed_rows(counts, start, width), width
 
 
-def idle_updates(changed: Changed, sources: ChangeSources, limit: int = 50) -> list[Record]:
+def idle_updates(changed: Changed, sources: ChangeSources) -> list[Record]:
     """No-op updates: ``table``, ``updates`` (with known changed columns), ``idle``, ``share``, and the location of the
     first (``file``, ``offset``); tables with most of them first."""
     rows = []
-    for table in sorted(sources.idle, key=lambda table: (-changed.idle[table], table))[:limit]:
+    for table in sorted(sources.idle, key=lambda table: (-changed.idle[table], table)):
         updates, idle, (_, offset, file) = changed.updates[table], changed.idle[table], sources.idle[table]
         row = {"table": table, "updates": updates, "idle": idle, "share": idle / updates}
         rows.append({**row, "file": file, "offset": offset})
     return rows
 
 
+DISAGREEMENTS: Final = (Problem.MASK_IMAGES, Problem.MASK)
+"""The codes of problems of masks that disagree with the images of their change."""
+
+
 def disagreements(capture: Any, limit: int = 50) -> list[Record]:
-    """Masks that disagree with the images of their change, in the columns of ``problems``, by file and offset."""
-    return first_problems(capture, ("file", "offset", "code"), limit, (Problem.MASK_IMAGES, Problem.MASK))
+    """The first problems of :data:`DISAGREEMENTS`, by file and offset."""
+    return first_problems(capture, ("file", "offset", "code"), limit, DISAGREEMENTS)
 
 
 _KEYED: Final = ("operation", "schema_name", "table_name", "key", "before", "after")
@@ -275,21 +279,23 @@ _MOVED: Final = ("position", "changed_at", "transaction_id", "file", "file_index
 _KEY_CHANGES: Final = pa.schema([*((name, pa.string()) for name in ("table", *KEYS)), *map(CHANGES.field, _MOVED)])
 
 
-def key_changes(capture: Any, limit: int = 50) -> list[Record]:
-    """Updates that changed a column of their key: ``table``, ``old_key`` and ``new_key`` (texts ``c=v, c=v``),
-    ``position``, ``changed_at``, ``transaction_id``, ``file``, ``offset``; in capture order. Requires known key columns
-    that both images have."""
+def key_changes(capture: Any, limit: int = 50) -> tuple[int, list[Record]]:
+    """The number of updates that changed a column of their key, and the first of them in capture order: ``table``,
+    ``old_key`` and ``new_key`` (texts ``c=v, c=v``), ``position``, ``changed_at``, ``transaction_id``, ``file``,
+    ``offset``. Requires known key columns that both images have."""
     if isinstance(capture, SelectedCapture):
-        keys, headers = capture.changed_keys.slice(0, limit), capture.headers
+        number, headers = len(capture.changed_keys), capture.headers
+        keys = capture.changed_keys.slice(0, limit)
         rows = np.asarray(keys["row"])
         columns = {"table": headers.column("table_name", rows), **{name: keys[name] for name in KEYS}}
         columns |= {name: headers.column(name, rows) for name in _MOVED}
         columns["changed_at"] = pa.array(headers.at[rows], mask=headers.at[rows] == NO_TIME)
         found = pa.table(columns).cast(_KEY_CHANGES)
     else:
-        found = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES).first(_PLACE[:2], limit)
+        moved = dated_rows(capture, (*_KEYED, *_MOVED)).map(_moved, _KEY_CHANGES)
+        number, found = moved.fold(*together((len, total), first_of(_KEY_CHANGES, _PLACE[:2], limit)))
     records: list[Record] = found.drop_columns(["file_index"]).to_pylist()
-    return records
+    return number, records
 
 
 def _moved(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -299,17 +305,18 @@ def _moved(changes: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_KEY_CHANGES).filter(keys["new_key"].is_valid())
 
 
-def masks(capture: Any, limit: int = MOST_MASKS) -> list[Record]:
-    """The distinct masks: ``table``, ``table_version``, ``operation``, ``change_mask`` (as the source wrote it),
-    ``changed_columns`` (its meaning), ``changes`` (how many have it), ``position``, ``file`` and ``offset`` of the
-    first; the ``limit`` most frequent."""
+def masks(capture: Any, limit: int = MOST_MASKS) -> tuple[int, list[Record]]:
+    """The number of distinct masks, and the most frequent of them, by table: ``table``, ``table_version``,
+    ``operation``, ``change_mask`` (as the source wrote it), ``changed_columns`` (its meaning), ``changes`` (how many
+    have it), ``position``, ``file`` and ``offset`` of the first."""
     rows = _counts(capture).masks().to_pylist()
+    number = len(rows)
     rows.sort(key=lambda row: (-row["changes"], row["table"], row["change_mask"], row["operation"] or ""))
     rows = rows[:limit]
     for row in rows:
         names = row.pop("set")
         row["changed_columns"] = None if names is None else names_of(names)
-    return sorted(rows, key=lambda row: (row["table"], -row["changes"], row["change_mask"]))
+    return number, sorted(rows, key=lambda row: (row["table"], -row["changes"], row["change_mask"]))
 
 
 _MASKS_OF: Final = pa.schema(

@@ -32,11 +32,10 @@ from cdcwb.dataset import (
     total,
     totals_of,
 )
-from cdcwb.filters import as_flags
+from cdcwb.filters import NO_TABLE, as_flags
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import CHANGES, Pairing
 from cdcwb.index.columns import Ints, table_labels
-from cdcwb.index.selection import NO_TABLE
 from cdcwb.model import EVENTS, Kind
 
 MOST_PLACES: Final = 100

@@ -298,7 +298,7 @@ def changes(capture: Any) -> list[Facts]:
     return [{"operation": pair[0], "outcome": pair[1], "changes": counts[pair]} for pair in pairs]
 
 
-def undone(capture: Any, limit: int = 50) -> list[Facts]:
+def undone(capture: Any) -> list[Facts]:
     """Transactions with changes that a rollback to a savepoint undid, most first: ``transaction_id``, ``changes``,
     ``first_position``, ``last_position`` (of those changes), ``tables`` (up to ten, by name)."""
     rows = capture.rows("changes", ("transaction_id", "schema_name", "table_name", "outcome", "position"))
@@ -307,7 +307,7 @@ def undone(capture: Any, limit: int = 50) -> list[Facts]:
     tables = by_table.group_by("transaction_id", use_threads=False).aggregate([("table", "list")])["table_list"]
     pairs = zip(totals.to_pylist(), tables.to_pylist(), strict=True)
     result: list[Facts] = [row | {"tables": sorted(names)[:10]} for row, names in pairs]
-    return sorted(result, key=lambda row: (-row["changes"], row["first_position"]))[:limit]
+    return sorted(result, key=lambda row: (-row["changes"], row["first_position"]))
 
 
 _UNDONE: Final = {"changes": "sum", "first_position": "min", "last_position": "max"}

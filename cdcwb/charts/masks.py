@@ -18,6 +18,8 @@ Record = Mapping[str, Any]
 
 MOST_COLUMNS: Final = 60
 """Maximum number of columns of a table that are drawn: the most changed ones."""
+MOST_PAIRED: Final = 24
+"""Maximum number of columns of a table whose pairs are drawn: the most changed ones."""
 
 _ROW: Final = 20
 _STATES: Final = ("not set", "set", "header column", "set, of a header column", "set, beyond the last column")
@@ -36,7 +38,7 @@ def changed_over_time(records: Sequence[Record], width_us: int, axis: TimeAxis) 
     names = sorted(totals, key=lambda name: (totals[name], name))[-MOST_COLUMNS:]
     width = timedelta(microseconds=width_us)
     bins = {time for _, time in cells}
-    before = sum(changed for (_, time), changed in cells.items() if time + width <= axis.first)
+    before = sum(changed for (_, time), changed in cells.items() if axis.first - time >= width)
     after = sum(changed for (_, time), changed in cells.items() if time > axis.last)
     axis = replace(axis, before=before, after=after)
     start = min(bins, default=axis.first)
@@ -87,7 +89,7 @@ def often(records: Iterable[Record]) -> go.Figure:
     return figure
 
 
-def together(records: Iterable[Record], most: int = 24) -> go.Figure:
+def together(records: Iterable[Record], most: int = MOST_PAIRED) -> go.Figure:
     """Which columns of a table change in the same update: colour is the number of updates that changed both divided by
     the number that changed either, from 0 to the largest share.
 

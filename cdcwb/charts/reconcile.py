@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from cdcwb.charts import theme
 from cdcwb.charts.traces import add_bars, add_bins, add_markers, date_axis, line_axis, on_axis
-from cdcwb.times import TimeAxis, axis_of, micros
+from cdcwb.times import TimeAxis, axis_of, later, micros
 from cdcwb.words import count, duration, moment, plural
 
 Record = Mapping[str, Any]
@@ -156,7 +156,7 @@ def differences_over_time(
 
     Records: ``began_at`` (aware: a bin of ``width_us`` microseconds), ``missing``, ``extra``, ``different``, ``late``.
     """
-    ends = [on_axis(first), on_axis(last + timedelta(microseconds=width_us))]
+    ends = [on_axis(first), on_axis(later(last, timedelta(microseconds=width_us)))]
     xaxis = date_axis("time of the commit", range=ends, showgrid=False)
     yaxis = theme.counts(max((sum(row[name] for name in KINDS) for row in records), default=0), "changes")
     figure = theme.figure(height=320, barmode="stack", bargap=0, showlegend=True, xaxis=xaxis, yaxis=yaxis)

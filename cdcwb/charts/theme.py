@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 from plotly.colors import qualitative
 
 from cdcwb.model import Operation, Outcome
-from cdcwb.times import TimeAxis
+from cdcwb.times import TimeAxis, later
 from cdcwb.words import local, visible
 
 SAFE: Final[list[str]] = [*qualitative.Safe]
@@ -215,7 +215,8 @@ def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
     if axis is None:
         return
     margin = max((axis.last - axis.first) / _MARGIN, timedelta(seconds=1))
-    figure.layout.xaxis.range = [_beyond(axis.first, -margin), _beyond(axis.last, margin)]
+    ends = later(axis.first, -margin), later(axis.last, margin)
+    figure.layout.xaxis.range = [local(end).isoformat(sep=" ") for end in ends]
     if axis.outside:
         add_meta(figure, outside=axis.note(what))
 
@@ -223,13 +224,6 @@ def limit_time(figure: go.Figure, axis: TimeAxis | None, what: str) -> None:
 def add_meta(figure: go.Figure, **facts: Any) -> None:
     """Adds facts to ``layout.meta``."""
     figure.layout.meta = {**(figure.layout.meta or {}), **facts}
-
-
-def _beyond(time: datetime, margin: timedelta) -> str:
-    try:
-        return local(time + margin).isoformat(sep=" ")
-    except OverflowError:  # at the limits of the calendar
-        return local(time).isoformat(sep=" ")
 
 
 def time_columns(
@@ -244,13 +238,13 @@ def time_columns(
     known = sorted(set(times))
     if axis is None or not axis.outside:
         starts = [known[0] + n * width for n in range((known[-1] - known[0]) // width + 1)] if known else []
-        return starts, [local(start + width / 2).isoformat(sep=" ") for start in starts]
+        return starts, [local(later(start, width / 2)).isoformat(sep=" ") for start in starts]
     starts = []
     for time in known:
-        if starts and starts[-1] + width < time:
+        if starts and time - starts[-1] > width:
             starts.append(starts[-1] + width)
         starts.append(time)
-    edges = [*starts, *(start + width for start in starts[-1:])]
+    edges = [*starts, *(later(start, width) for start in starts[-1:])]
     return starts, [local(edge).isoformat(sep=" ") for edge in edges]
 
 

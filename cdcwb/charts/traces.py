@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from cdcwb.charts import theme
 from cdcwb.charts.spans import PositionScale
 from cdcwb.charts.theme import Look
+from cdcwb.times import later
 from cdcwb.words import count, local, moment, plural, zone_name
 
 _COLUMNS: Final = {"type": "category", "showgrid": False, "ticks": ""}
@@ -113,7 +114,7 @@ def add_bins(
     template over the number in words and the begin."""
     shown = list(bins)
     half = timedelta(microseconds=width_us) / 2
-    middles, numbers = [on_axis(begin + half) for begin, _ in shown], [number for _, number in shown]
+    middles, numbers = [on_axis(later(begin, half)) for begin, _ in shown], [number for _, number in shown]
     texts = [[plural(number, "change"), moment(begin)] for begin, number in shown]
     add_bars(figure, look, name, middles, numbers, texts, hover, upright=True, width=width_us / 1000)
 

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.filters import compared, labels
+from cdcwb.filters import NO_TABLE, compared, labels
 from cdcwb.formats.arrays import NamesOf
-from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros, time_of
 
 Bools = npt.NDArray[np.bool_]
@@ -286,7 +285,8 @@ def header_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     if "table_name" in names:
         columns["table"] = table_labels(batch)
     if "changed_columns" in names:
-        columns["set"] = pc.binary_join(batch["changed_columns"].cast(pa.list_(pa.string())), BETWEEN)
+        sets = batch["changed_columns"].cast(pa.list_(pa.string()))
+        columns["set"] = _joined(sets, sets.values, BETWEEN)
     if "key" in names:
         columns["key"] = _joined(batch["key"], batch["key"].keys, BETWEEN)
     if "after" in names:
@@ -299,12 +299,12 @@ def header_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return columns
 
 
-def _joined(maps: pa.MapArray, texts: pa.Array, separator: str) -> pa.Array:
-    """The texts of the pairs of each map, joined; null for no map."""
+def _joined(lists: pa.ListArray, texts: pa.Array, separator: str) -> pa.Array:
+    """The texts of each list or map, which ``texts`` has one after the other, joined; null for no list."""
     if separator and pc.any(pc.match_substring(texts, separator)).as_py():
         texts = pc.replace_substring(texts, separator, " ")
-    lists = pa.ListArray.from_arrays(maps.offsets, texts)
-    return pc.if_else(maps.is_valid(), pc.binary_join(lists, separator), pa.scalar(None, pa.string()))
+    joined = pc.binary_join(pa.ListArray.from_arrays(lists.offsets, texts), separator)
+    return pc.if_else(lists.is_valid(), joined, pa.scalar(None, pa.string()))
 
 
 def of_columns(columns: Mapping[str, pa.Array]) -> Headers:

@@ -99,6 +99,10 @@ def build_index(
     return RecordIndex(store.write(_RECORDS, tables, about), store)
 
 
+class NoRecordsError(CaptureError):
+    """A capture has no records, so there is no index of it."""
+
+
 def _encoded(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     tables = []
     for batch in batches:
@@ -106,7 +110,7 @@ def _encoded(batches: Iterable[pa.RecordBatch]) -> pa.Table:
         columns |= {name: batch[name].dictionary_encode() for name in _CODES_OF.values()}
         tables.append(pa.table(columns | {name: batch[name].cast(_SEARCHED) for name in _PLAIN}))
     if not tables:
-        raise CaptureError("there are no records to explore")
+        raise NoRecordsError("there are no records to explore")
     return pa.concat_tables(tables).unify_dictionaries()
 
 

@@ -21,9 +21,6 @@ from cdcwb.formats.options import check_value, nearest
 from cdcwb.times import parse_time
 from cdcwb.words import plural
 
-NO_TABLE: Final = "(no table)"
-"""The table name of changes without a table."""
-
 _LISTS: Final = ("tables", "operations", "outcomes", "users", "columns", "transactions")
 _NAMES: Final = ("tables", "users", "columns", "transactions")
 _TIMES: Final = ("time_from", "time_to")

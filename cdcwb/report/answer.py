@@ -85,7 +85,7 @@ def cards(values: Iterable[tuple[str, str, str] | None]) -> Document:
         f"<span>{_DATE.sub(UNBROKEN, escape(line))}</span></dd></div>"
         for title, value, line in shown
     ]
-    text = "\n".join(f"{title}: {value} ({line})" for title, value, line in shown)
+    text = "\n".join(f"{title}: {value}{f' ({line})' if line else ''}" for title, value, line in shown)
     return Document(f'<dl class="cdcwb-cards">{"".join(parts)}</dl>', text)
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from cdcwb import pool
 from cdcwb.errors import CaptureError
 from cdcwb.index.changes import Changes, TooManyChangesError
+from cdcwb.index.record_index import NoRecordsError
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selected_capture import SelectedCapture
 from cdcwb.index.selection import Selection
@@ -109,10 +110,10 @@ class Bench:
 
     @cached_property
     def refusal(self) -> str:
-        """A sentence if the capture has too many changes for views; else empty."""
+        """A sentence if the capture has no records, or too many changes, for views; else empty."""
         try:
             _ = self.selected
-        except TooManyChangesError as error:
+        except (NoRecordsError, TooManyChangesError) as error:
             return error.sentence
         return ""
 

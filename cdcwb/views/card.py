@@ -6,6 +6,7 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from cdcwb.filters import NO_TABLE
 from cdcwb.report import show
 from cdcwb.report.answer import cards
 from cdcwb.times import time_of
@@ -30,8 +31,8 @@ def card(capture: Capture) -> str:
     changes, index = bench.changes, bench.source.index
     contents: Any = bench.page(CapturePage)
     tables = contents.changed_tables
-    named = ", ".join(row["table"] for row in tables[:_NAMED])
-    more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
+    names = [row["table"] for row in tables if row["table"] != NO_TABLE]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     operations = sum((Counter[str](dict(row["operations"])) for row in tables), Counter[str]())
     held = [entry["size"] for entry in capture.files]
     known = all(entry is not None for entry in held)
@@ -39,7 +40,7 @@ def card(capture: Capture) -> str:
     figures = [
         ("format", capture.format, plural(index.records, "record")),
         ("files", count(len(capture.files)), size(sum(held)) if known and held else ""),
-        ("tables", count(len(tables)), named + more),
+        ("tables", count(len(names)), ", ".join(names[:_NAMED]) + more),
         ("changes", count(len(changes)), tally(operations)),
     ]
     if changes.span is not None:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cdcwb
+from cdcwb.report.answer import Document
+from cdcwb.views.pages import CapturePage, EventLog, Masks, Transactions
+from tests import wire
 from tests.answers.tables import rows
+from tests.answers.test_event_log_statements import NAMES, event
+from tests.debezium import POSTGRESQL, change, line
 from tests.limits import run
 
 pytestmark = pytest.mark.spark
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 FORMATS = ("gbase8s", "qlik-kafka", "qlik-change-table", "goldengate", "debezium", "idm-event-log")
+TABLES = {"transactions": ["transaction_id"], "problems": ["code"]}
 Rows = list[dict[str, Any]]
 
 
@@ -141,3 +149,136 @@ def test_a_brush_over_the_demo_keeps_what_was_open_then() -> None:
     assert once.facts["concurrency_most"] == most
     shown = [axis.range for axis in (once.figure.layout.xaxis, capture.view.capture.over_time().figure.layout.xaxis)]
     assert shown[0] == shown[1]
+
+
+# --- more than a page lists, and nothing ------------------------------------------------------------------------------
+
+
+def debezium(folder: Path, *changes: tuple[Any, Any], **source: Any) -> cdcwb.Capture:
+    """A capture of changes of one table, given by their images; ``source``: of all of them."""
+    lines = []
+    for number, (before, after) in enumerate(changes):
+        op = "c" if before is None else "u"
+        made = change(op, before, after, {**POSTGRESQL, "lsn": 100 + number, "txId": 100 + number, **source})
+        lines.append(line(made, {"id": (before or after)["id"]}))
+    folder.mkdir(exist_ok=True)
+    (folder / "messages.txt").write_bytes(b"".join(lines))
+    return cdcwb.load(str(folder))
+
+
+def notes(answer: Any) -> list[str]:
+    return [block.text for block in answer.blocks if isinstance(block, Document)]
+
+
+def test_numbers_count_also_what_a_page_does_not_list(tmp_path: Path) -> None:
+    moves = debezium(tmp_path / "moves", *(({"id": n}, {"id": 100 + n}) for n in range(60)))
+    for page in (moves.view.masks, Masks.of(moves)):
+        (answer,) = page.keys().answers().values() if page is moves.view.masks else [page.keys()]
+        assert (answer.facts["key_changes"], answer.tables[0].count, len(answer.tables[0].rows)) == (60, 60, 50)
+
+    stream = wire.schema("n integer", 4, 1, 0)
+    for number in range(1, 61):
+        at = 0x100 * number
+        stream += wire.begin(number, at) + wire.row(40, number, at + 1, struct.pack(">i", number))
+        stream += wire.discard(number, at + 1) + wire.commit(number, at + 2)
+    (tmp_path / "stream.bin").write_bytes(stream)
+    undone = Transactions.of(cdcwb.load(str(tmp_path / "stream.bin"))).undone()
+    assert (len(undone.facts["undone_changes"]), undone.tables[0].count, len(undone.tables[0].rows)) == (60, 60, 50)
+
+    rows = [
+        event(2 * n + k, 6, f"id={n}" if k else f"id= {n}", perpetrator=f"user {n}") for n in range(60) for k in (0, 1)
+    ]
+    with (tmp_path / "0.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, NAMES)
+        writer.writeheader()
+        writer.writerows(rows)
+    page = EventLog.of(cdcwb.load(str(tmp_path / "0.csv")))
+    assert page.spellings().facts["key_spellings"] == page.spellings().tables[0].count == 60
+    assert page.users().tables[0].count == 60
+
+
+def test_charts_of_masks_say_what_they_leave_out(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(70)]
+    capture = debezium(
+        tmp_path, *(({"id": 1} | dict.fromkeys(names, n), {"id": 1} | dict.fromkeys(names, n + 1)) for n in (0, 1))
+    )
+    page = Masks.of(capture)
+    most = ", 60 of 70 columns, those that change most:"
+    assert notes(page.values()) == [f"public.orders{most}"]
+    assert notes(page.together())[-1] == "200 of 2,016 pairs of columns: the most frequent."
+
+
+def test_changes_without_a_table_or_known_columns_contradict_no_other_number(tmp_path: Path) -> None:
+    capture = debezium(tmp_path / "a", (None, {"id": 1}), ({"id": 1}, {"id": 1}), table=None, schema=None)
+    assert json.loads(run(["summary", str(tmp_path / "a"), "--json"])[1])["tables"] == []
+    (tables,) = capture.view.capture.tables().answers().values()
+    assert tables.headline == "2 changes of no tables, most of (no table): 2"
+    assert "(no table)" not in capture._repr_html_()
+    for page in (capture.view.history(), capture.view.replay()):
+        assert page.overview().facts["headline"].endswith(": no change names a table")
+    capture.selection.update(tables=["(no table)"])
+    part, numbers = capture.selected(), {"changes": ["operation"], **TABLES}
+    assert [part.rows(name, columns).fold(len, sum) for name, columns in numbers.items()] == [2, 2, 2]
+    assert capture.view.capture.problems().facts["problems"] == 2
+    (answer,) = capture.view.masks.over_time().answers().values()
+    assert answer.headline == "1 update of no tables changes no columns; 1 no-op update"
+
+    (tmp_path / "log.csv").write_text(f"{','.join(NAMES)}\n1,id=1,N,6,2026-03-01 10:00:00,,usr,,,\n")
+    log = cdcwb.load(str(tmp_path / "log.csv"))
+    (answer,) = log.view.masks.over_time().answers().values()
+    assert answer.headline == Masks.of(log).overview().facts["headline"]
+    assert [table.none for table in Masks.of(log).values().tables] == ["No update has an image after the change."]
+
+
+def test_sentences_hold_for_one_and_for_none(tmp_path: Path) -> None:
+    page = Transactions.of(debezium(tmp_path / "one", ({"id": 1}, {"id": 2})))
+    assert notes(page.latency())[-1].startswith("No change has a time of its own and one of its commit")
+    assert notes(page.unfinished())[0].startswith("Of 1 transaction it is not known whether an event is missing")
+    stream = wire.schema("n integer", 4, 1, 0) + wire.begin(1, 0x18) + wire.row(40, 1, 0x20, b"\0\0\0\7")
+    (tmp_path / "stream.bin").write_bytes(stream)
+    once = Transactions.of(cdcwb.load(str(tmp_path / "stream.bin"))).concurrency()
+    assert "Not counted: 1 transaction with begin and end at one time." in notes(once)
+
+    untimed = dict.fromkeys(("ts_ms", "ts_us", "ts_ns"))
+    gap = debezium(tmp_path / "gap", (None, {"id": 1, "v": 1}), ({"id": 1, "v": 2}, {"id": 1, "v": 3}), **untimed)
+    continuity = gap.view.continuity
+    assert notes(continuity.over_time()) == ["Without a time, so not in the chart: 1 break."]
+
+    (tmp_path / "empty.txt").write_bytes(b"")
+    capture = cdcwb.load(str(tmp_path / "empty.txt"), format="debezium")
+    (cards,) = (text for text in notes(CapturePage.of(capture).overview()) if text.startswith("format: "))
+    assert "files: 1 (0 bytes)" in cards
+    assert "no records" in capture._repr_html_()
+    assert "()" not in cards
+    (tmp_path / "log.csv").write_text(f"{','.join(NAMES)}\n1,id=1,N,6,2026-03-01 10:00:00,,usr,,,\n")
+    assert notes(EventLog.of(cdcwb.load(str(tmp_path / "log.csv"))).documents()) == ["There are no documents."]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"columns": ["note"]},
+        {"tables": ["shop.orders"], "operations": ["DELETE"]},
+        {"tables": ["shop.orders"], "operations": ["UPDATE"], "columns": ["state"]},
+        {"outcomes": ["undone"]},
+        {"outcomes": ["rolled_back", "open"]},
+        {"tables": ["shop.orders"], "outcomes": ["undone", "committed"], "position_from": "0000000B03FF6230"},
+    ],
+)
+def test_one_change_fits_all_fields_of_a_selection_in_tables_and_views(chosen: dict[str, Any]) -> None:
+    capture = cdcwb.load(str(DATA / "gbase8s"))
+    capture.selection.update(**chosen)
+    part, views = capture.selected(), capture.view
+    live = views.transactions.timeline().facts["transactions"], views.capture.problems().facts["problems"]
+    assert live == tuple(part.rows(table, names).fold(len, sum) for table, names in TABLES.items())
+    assert live[0] > 0
+
+
+def test_a_filter_by_changed_columns_keeps_their_transactions() -> None:
+    facts = json.loads(run(["summary", str(DATA / "gbase8s"), "--where", 'changed_columns == "note"', "--json"])[1])
+    assert facts["changes"] >= facts["transactions"] > 0
+
+
+def test_a_name_with_a_control_character_is_one_column(tmp_path: Path) -> None:
+    capture = debezium(tmp_path, ({"id": 1, "a\x1fb": 1}, {"id": 1, "a\x1fb": 2}))
+    assert capture.view.masks.over_time().facts["columns_changed"] == 1

@@ -68,7 +68,9 @@ def test_decimals_of_38_digits_differ_in_the_last(tmp_path: Path) -> None:
     source, same, other = (
         capture(*one) for one in (("a", digits, 2), ("b", digits * 10, 3), ("c", digits * 10 + 1, 3))
     )
-    facts = [source.view.reconcile(target).side_by_side().facts for target in (same, other)]
+    pages = [source.view.reconcile(target).side_by_side() for target in (same, other)]
+    assert "Compared are committed changes; rows of a full load are not." in pages[0].blocks[1].text
+    facts = [page.facts for page in pages]
     assert [(one["reconcile_same"], one["reconcile_different"]) for one in facts] == [(1, 0), (0, 1)]
 
 

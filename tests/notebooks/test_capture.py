@@ -18,7 +18,7 @@ import pytest
 
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
-from cdcwb.index.selection import NO_TABLE
+from cdcwb.filters import NO_TABLE
 from cdcwb.report import execute, notebook_path, read_facts
 from cdcwb.report.facts import headline
 from cdcwb.report.kernel import Kernel

@@ -60,7 +60,7 @@ def test_nobody_claims_that_transactions_are_complete_where_it_is_not_known(tabl
     assert facts["transactions"] == facts["transactions_unknown"] == 81
     assert facts["transactions_unfinished"] == 0
     assert "Every transaction was committed." in tables.html
-    assert "Of 81 transactions it is not known whether they are complete" in tables.html
+    assert "Of 81 transactions it is not known whether an event is missing" in tables.html
     assert facts["tone"] == "warning"
     assert set(facts["problem_codes"]) == {"apply_exception", "clock"}
 

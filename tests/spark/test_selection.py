@@ -12,8 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import cdcwb
+from cdcwb.filters import NO_TABLE
 from cdcwb.index.selected import Selected
-from cdcwb.index.selection import NO_TABLE, Selection
+from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture, source_of
 from tests.explore_captures import DATA
 from tests.saved_capture import open_saved

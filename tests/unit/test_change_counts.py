@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from cdcwb import model
 from cdcwb.analysis import change_counts as ask
+from cdcwb.filters import NO_TABLE
 from cdcwb.index.columns import Headers, headers_of
-from cdcwb.index.selection import NO_TABLE
 from cdcwb.times import micros
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

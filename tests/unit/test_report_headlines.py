@@ -29,6 +29,7 @@ TRANSACTIONS: dict[str, Any] = {
     "transactions_unknown": 0,
     "longest_transactions": [["23@0B", 90_000_000], ["24@0C", 1]],
 }
+COMMITTED = "125 of 132 transactions committed, 6 rolled back and 1 still open"
 NO_TRANSACTIONS: dict[str, Any] = {**TRANSACTIONS, "transactions": 0, "longest_transactions": []}
 MASKS: dict[str, Any] = {
     "updates": 64,
@@ -104,12 +105,17 @@ COMPARED: dict[str, Any] = {
         (
             "transactions",
             TRANSACTIONS,
-            "125 of 132 transactions committed, 6 rolled back and 1 still open; longest 1 min 30 s (transaction 23@0B)",
+            f"{COMMITTED}; longest 1 min 30 s (transaction 23@0B)",
         ),
         (
             "transactions",
             {**TRANSACTIONS, "transactions_committed": 132, "transactions_rolled_back": 0, "transactions_open": 0},
             "All 132 transactions committed; 1 incomplete; longest 1 min 30 s (transaction 23@0B)",
+        ),
+        (
+            "transactions",
+            {**TRANSACTIONS, "longest_transactions": [["23@0B", str(10**16)]]},  # text, as facts from 2^53 on
+            f"{COMMITTED}; longest 115,740 d 17 h 46 min 40 s (transaction 23@0B)",
         ),
         ("transactions", NO_TRANSACTIONS, "No transactions: none of 900 changes names one"),
         ("transactions", {**NO_TRANSACTIONS, "changes": 0}, "No transactions: there are no changes"),

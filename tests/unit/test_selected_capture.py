@@ -17,11 +17,12 @@ import cdcwb
 from cdcwb.analysis import contents, masks
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.change_counts import first_by_table
+from cdcwb.filters import NO_TABLE
 from cdcwb.index.changes import READ, described
 from cdcwb.index.columns import NO_TIME
 from cdcwb.index.selected import TIME, Selected
 from cdcwb.index.selected_capture import SelectedCapture
-from cdcwb.index.selection import NO_TABLE, Selection
+from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture, open_source, source_of
 from cdcwb.model import CHANGES
 from cdcwb.times import time_of

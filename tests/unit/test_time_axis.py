@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from cdcwb.charts import contents, drift, masks, reconcile, timeline
-from cdcwb.times import TimeAxis, axis_of, micros
+from cdcwb.times import TimeAxis, axis_of, micros, time_of
 from tests.unit.test_charts_drift import version
 from tests.unit.test_charts_timeline import SECOND, START, transaction
 
@@ -110,3 +110,18 @@ def test_all_charts_of_a_page_have_one_axis_of_time() -> None:
     assert first < BULK[0] - timedelta(seconds=1)
     assert last > BULK[-1] + timedelta(seconds=1)
     assert not any((figure.layout.meta or {}).get("outside") for figure in figures)
+
+
+def test_times_at_the_ends_of_the_calendar_are_drawn() -> None:
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    axis = TimeAxis(BULK[0], last, before=1)
+    rows = [row | {"began_at": at} for row, at in zip(DIFFERENCES, (first, BULK[0], last), strict=False)]
+    width = 1000 * SECOND
+    figures = [
+        contents.done_over_time(rows, width, axis),
+        contents.begins(rows, ["a"], width, axis),
+        masks.changed_over_time([CELLS[0] | row for row in rows], width, axis),
+        reconcile.differences_over_time(rows, first, last, width, axis),
+    ]
+    assert all("9999-12-31 23:59:59.999999" in figure.to_json() for figure in figures)
+    assert (time_of(micros(last) + 1), time_of(micros(first) - 1)) == (last, first)

@@ -15,9 +15,9 @@ from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
 from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
-from cdcwb.filters import narrowing
+from cdcwb.filters import NO_TABLE, narrowing
 from cdcwb.formats.options import as_bool
-from cdcwb.index.selection import NO_TABLE
+from cdcwb.model import OffsetUnit
 from cdcwb.report import check_parameters, show
 from cdcwb.report.answer import Answer
 from cdcwb.views.bench import making
@@ -81,7 +81,8 @@ class CapturePage(Page):
         summary = self.summary
         self.begin(answer, {name: summary[name] for name in _FACTS})
         shapes = sorted({entry["shape"] for entry in summary["files"]})
-        extent = size(summary["bytes"]) if summary["bytes"] else plural(summary["rows"], "row")
+        is_rows = summary["unit"] == OffsetUnit.ROW and not summary["bytes"]
+        extent = plural(summary["rows"], "row") if is_rows else size(summary["bytes"])
         outcomes = tally(summary["transactions_by_outcome"]).replace("_", " ")
         to_position = f"to {summary['last_position'] or 'not known'}"
         answer.cards(
@@ -159,7 +160,7 @@ class CapturePage(Page):
             known = [{**row, "record": records.get(row["table"])} for row in known]
         total = sum(row["changes"] for row in rows)
         if total:
-            answer.headline = f"{plural(total, 'change')} of {plural(len(changed), 'table')}"
+            answer.headline = f"{plural(total, 'change')} of {plural(len(changed - {NO_TABLE}), 'table')}"
             answer.headline += f", most of {rows[0]['table']}: {count(rows[0]['changes'])}"
         heads = "table; versions; changes; operations: by operation; first_time: first; last_time: last"
         heads += "; first_position: from position; last_position: to position"

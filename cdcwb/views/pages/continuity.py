@@ -135,9 +135,10 @@ class ContinuityPage(Page):
             answer.chart(charts.breaks_over_time(timed), timed, "at; table; kind")
         elif not self.result.breaks:
             answer.note("There are no breaks.")
-        if self.result.breaks > len(timed):
-            of_all = plural(self.result.breaks, "break")
-            answer.note(f"In the chart: the first {count(len(timed))} of {of_all} with a time.")
+        if self.result.breaks > len(shown):
+            answer.note(f"Only the first {count(len(shown))} of {plural(self.result.breaks, 'break')} are shown.")
+        if len(shown) > len(timed):
+            answer.note(f"Without a time, so not in the chart: {plural(len(shown) - len(timed), 'break')}.")
 
     @panel("Tables")
     def tables(self, answer: Answer) -> None:

@@ -129,7 +129,7 @@ class Drift(Page):
             answer.note(f"{count(drawn['bars'])} of {plural(drawn['versions'], 'bar')}, of {some}.")
         if drawn["on_positions"]:
             on_positions = plural(drawn["on_positions"], "version")
-            answer.note(f"{on_positions} on the axis of log positions: their rows have no time.")
+            answer.note(f"{on_positions} without the time of a row: on the axis of log positions.")
         if drawn["without_rows"]:
             without = plural(drawn["without_rows"], "version")
             answer.note(f"{without} without a bar: no row with a position has it.")

@@ -144,7 +144,8 @@ class EventLog(Page):
     def users(self, answer: Answer) -> None:
         """Who made the changes of an event log."""
         if self.log and not self.nothing:
-            answer.table(self.log.perpetrators(12), "perpetrator; rows; published")
+            perpetrators = self.log.perpetrators()
+            answer.table(perpetrators[:12], "perpetrator; rows; published", total=len(perpetrators))
 
     @panel("Rows not published")
     def unpublished(self, answer: Answer) -> None:
@@ -185,7 +186,9 @@ class EventLog(Page):
         """Documents and their rows."""
         documents = self.page.documents()
         answer.record({"documents_shown": [row["document"] for row in documents]})
-        if not self.nothing:
+        if not documents and not self.nothing:
+            answer.note("There are no documents.")
+        elif not self.nothing:
             led = [{**document, "rows": answer.linked(list(document["rows"]))} for document in documents]
             capture = answer.links.capture if answer.links else ""
             answer.document(xml.side_by_side(led, capture), plural(len(led), "document"))
@@ -200,11 +203,12 @@ class EventLog(Page):
     @panel("Different spellings of a key")
     def spellings(self, answer: Answer) -> None:
         """Keys with several spellings."""
-        spellings = first_problems(self.capture, ("file", "offset"), 50, [Problem.KEY_SPELLING]) if self.log else []
-        answer.record({"key_spellings": len(spellings)})
+        number = self.problems_of([Problem.KEY_SPELLING]) if self.log else 0
+        spellings = first_problems(self.capture, ("file", "offset"), 50, [Problem.KEY_SPELLING]) if number else []
+        answer.record({"key_spellings": number})
         if self.log and not self.nothing:
             headings = "table; sentence; file: first in; offset: at offset"
-            answer.table(spellings, headings, none="Each key has one spelling.")
+            answer.table(spellings, headings, total=number, none="Each key has one spelling.")
 
     problems = panel("Problems")(problems)
 

@@ -15,6 +15,7 @@ from cdcwb.analysis.masks import Drawn, draw
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.charts import masks as charts
+from cdcwb.filters import NO_TABLE
 from cdcwb.report.answer import Answer
 from cdcwb.times import TimeAxis
 from cdcwb.views.pages.page import Facts, Page, panel, question, tone_for
@@ -37,9 +38,7 @@ class Masks(Page):
     change_sources = question(ask.change_sources)
     """The sources of change information of updates."""
     frequent = question(ask.masks)
-    """The most frequent masks."""
-    wrong = question(ask.disagreements)
-    """Masks that disagree with the images of their change."""
+    """The number of masks, and the most frequent ones."""
 
     @cached_property
     def cells(self) -> tuple[list[dict[str, Any]], int, TimeAxis | None]:
@@ -63,19 +62,21 @@ class Masks(Page):
         return ask.columns(self.capture, self.changed)
 
     @cached_property
-    def totals(self) -> dict[str, int]:
-        """Updates of all tables."""
-        names = ("updates", "idle", "not_told", "with_mask")
-        return {name: sum(row[name] for row in self.updates) for name in names}
+    def numbers(self) -> dict[str, int]:
+        """The facts of the headline that all panels have."""
+        changed, updates = self.changed, self.changed.updates.total()
+        numbers = {"updates": updates, "updates_tables": len(changed.updates.keys() - {NO_TABLE})}
+        numbers |= {"updates_idle": changed.idle.total(), "updates_not_told": updates - changed.known.total()}
+        return numbers | {"columns_changed": len(changed.columns)}
 
     @cached_property
     def bits(self) -> list[Drawn]:
         """The most frequent masks, bit by bit."""
-        return draw(self.frequent, listed(self.capture, "table_versions"), listed(self.capture, "detected"))
+        return draw(self.frequent[1], listed(self.capture, "table_versions"), listed(self.capture, "detected"))
 
     def answered_by(self) -> Mapping[str, Any]:
         """See :class:`Page`."""
-        return {"mask_disagreements": len(self.wrong)}
+        return {"mask_disagreements": self.problems_of(ask.DISAGREEMENTS)}
 
     @staticmethod
     def headline_of(facts: Facts) -> str:
@@ -91,7 +92,7 @@ class Masks(Page):
         phrases = [f"{of_tables} {changed}", *([plural(idle, "no-op update")] if idle else [])]
         if unknown:
             phrases.append(f"changed columns unknown for {plural(unknown, 'update')}")
-        if facts["mask_disagreements"]:
+        if facts.get("mask_disagreements"):
             phrases.append(f"{plural(facts['mask_disagreements'], 'mask')} in contradiction to the images")
         return "; ".join(phrases)
 
@@ -103,26 +104,25 @@ class Masks(Page):
     @panel("Summary")
     def overview(self, answer: Answer) -> None:
         """The number of updates, and the sources of change information."""
-        known, totals = self.updates, self.totals
+        known, numbers = self.updates, self.numbers
         by_source = {how: n for how in ("mask", "images", "log") if (n := sum(row[f"told_by_{how}"] for row in known))}
-        changed = {(row["table"], row["column"]) for row in self.columns if row["changed"]}
-        facts: dict[str, Any] = {f"updates_{name}": number for name, number in totals.items() if name != "updates"}
-        facts |= {"updates": totals["updates"], "updates_told_by": by_source, "columns_changed": len(changed)}
-        self.begin(answer, facts | {"updates_tables": len(known)})
-        unknown, unmasked = totals["not_told"], totals["updates"] - totals["with_mask"]
+        updates, idle, unknown = (numbers[name] for name in ("updates", "updates_idle", "updates_not_told"))
+        masked = sum(row["with_mask"] for row in known)
+        self.begin(answer, numbers | {"updates_told_by": by_source, "updates_with_mask": masked})
         lacking = f"none for {plural(unknown, 'update')}" if unknown else "for every update"
-        others = "for the others: their images or the log record" if unmasked else "all of them"
-        share = f"{totals['idle'] / totals['updates']:.0%} of all updates" if totals["updates"] else ""
+        others = "for the others: their images or the log record" if masked < updates else "all of them"
+        share = f"{idle / updates:.0%} of all updates" if updates else ""
+        none = "" if updates else "there are no updates"
         answer.cards(
             [
-                ("updates", count(totals["updates"]), f"in {plural(len(known), 'table')}"),
-                ("source of the change information", tally(by_source), lacking),
-                ("no-op updates", count(totals["idle"]), share or "there are no updates"),
-                ("columns that change", count(len(changed)), f"of {count(len(self.columns))} in updates"),
-                ("with a change mask", count(totals["with_mask"]), others),
+                ("updates", count(updates), f"in {plural(numbers['updates_tables'], 'table')}"),
+                ("source of the change information", tally(by_source), none or lacking),
+                ("no-op updates", count(idle), none or share),
+                ("columns that change", count(numbers["columns_changed"]), f"of {count(len(self.columns))} in updates"),
+                ("with a change mask", count(masked), none or others),
             ]
         )
-        if totals["updates"] and not totals["with_mask"]:
+        if updates and not masked:
             answer.note("No update has a mask: changed columns come from the images or from the log record.")
         if any(row["listed"] for row in known):
             answer.note(ask.LISTED)
@@ -144,17 +144,13 @@ class Masks(Page):
         cells = self.cells[0]
         page = self.every_time(answer)
         drawn, width_us, _ = page.cells
-        with_cells = list(page.by_table(drawn))
-        updates, idle = self.changed.updates.total(), self.changed.idle.total()
-        if updates:
-            of_tables = plural(len(self.changed.updates), "table")
-            answer.headline = f"{plural(updates, 'update')} of {of_tables} change "
-            answer.headline += plural(len(self.changed.columns), "column")
-            answer.headline += f"; {plural(idle, 'no-op update')}" if idle else ""
+        with_cells = page.by_table(drawn)
+        if self.numbers["updates"]:
+            answer.headline = self.headline_of(self.numbers)
         heads = "began_at: from; column; changed: updates"
         for name, figure in page.figures.items():
-            answer.note(f"{name}:")
-            answer.chart(figure, page.by_table(drawn)[name], heads, page.first_in(name, width_us))
+            _head(answer, name, {cell["column"] for cell in with_cells[name]})
+            answer.chart(figure, with_cells[name], heads, page.first_in(name, width_us))
         changed = sum(cell["changed"] for cell in cells)
         untimed = self.changed.columns.total() - changed
         if cells and untimed:
@@ -163,12 +159,12 @@ class Masks(Page):
         _some(answer, with_cells, self.most_tables)
         if cells and (without_cells := [name for name in self.changed.tables if name not in with_cells]):
             why = "no update with a time and known changed columns changes any"
-            answer.note(f"No chart for {joined(without_cells[:_TABLES])}: {why}.")
+            more = [f"{len(without_cells) - _TABLES} more"] if len(without_cells) > _TABLES else []
+            answer.note(f"No chart for {joined(without_cells[:_TABLES] + more)}: {why}.")
         if not cells:
             answer.note(ask.nothing_over_time(self.changed))
-        answer.record({"heatmap_updates": changed, "heatmap_tables": with_cells[:_TABLES]})
-        answer.record({"updates": updates, "updates_idle": idle})
-        answer.record({"columns_changed": len(self.changed.columns)})
+        answer.record({"heatmap_updates": changed, "heatmap_tables": list(with_cells)[:_TABLES]})
+        answer.record({name: self.numbers[name] for name in ("updates", "updates_idle", "columns_changed")})
 
     def by_table(self, rows: Rows) -> dict[str, Rows]:
         """Rows by their table, those with most updates first."""
@@ -213,14 +209,16 @@ class Masks(Page):
         heads = "column; changed; share: share of updates; became_null: became NULL; set: has a value"
         heads += "; null: is NULL; not_captured"
         for name in often[:_TABLES]:
-            answer.note(f"{name}:")
+            _head(answer, name, {row["column"] for row in tables[name] if row["changed"]})
             answer.chart(charts.often(tables[name]), tables[name], heads)
         _some(answer, often, _TABLES)
         for fact, name in (("column_changes", "changed"), ("not_captured", "not_captured")):
             answer.record({fact: {f"{row['table']}.{row['column']}": row[name] for row in self.columns if row[name]}})
         lacking = [row for row in self.columns if row["not_captured"] or row["null"]]
         heads = "table; column; set: has a value; null: is NULL; not_captured; became_null: became NULL"
-        answer.table(lacking[:100], heads, total=len(lacking), none="Every update has a value in every column.")
+        none = "Every update has a value in every column."
+        none = none if self.columns else "No update has an image after the change."
+        answer.table(lacking[:100], heads, total=len(lacking), none=none)
 
     @panel("Which columns change together", live=True, hint="Click a cell to see the first update of both.")
     def together(self, answer: Answer) -> None:
@@ -230,9 +228,11 @@ class Masks(Page):
         heads = "column; other; together; likeness: share"
         most = min(self.most_tables, _PAIRED)
         for name, some in list(paired.items())[:most]:
-            answer.note(f"{name}:")
+            _head(answer, name, {pair[side] for pair in some for side in ("column", "other")}, charts.MOST_PAIRED)
             answer.chart(charts.together(some), some, heads, self.first_in(name))
         _some(answer, paired, most)
+        if len(pairs) < len(self.changed.pairs):
+            answer.note(f"{count(len(pairs))} of {count(len(self.changed.pairs))} pairs of columns: the most frequent.")
         if not pairs:
             any_update = self.changed.updates.total()
             answer.note("No update changes more than one column." if any_update else "There are no updates.")
@@ -244,14 +244,19 @@ class Masks(Page):
     def bit_by_bit(self, answer: Answer) -> None:
         """Each mask, most frequent first: a dot is a set bit."""
         heads = "mask; operation; changes; columns"
-        for name in list(dict.fromkeys(mask.table for mask in self.bits))[:_TABLES]:
+        tables = list(dict.fromkeys(mask.table for mask in self.bits))
+        for name in tables[:_TABLES]:
             masks = [mask for mask in self.bits if mask.table == name]
             rows = [{"mask": m.mask, "operation": m.operation, "changes": m.changes, "columns": m.said} for m in masks]
             answer.note(f"{name}: {masks[0].order} byte order, first data column is bit {masks[0].offset}.")
             answer.chart(charts.bits(masks), rows, heads)
-        if len(self.frequent) == ask.MOST_MASKS:
-            shown = count(len(self.frequent))
-            answer.note(f"The {shown} most frequent masks are shown; changes with others are not counted here.")
+        if len(tables) > _TABLES:
+            answer.note(f"{_TABLES} of {plural(len(tables), 'table')} shown: the first by name.")
+        number, frequent = self.frequent
+        if number > len(frequent):
+            answer.note(
+                f"The {len(frequent)} most frequent of {count(number)} masks; changes with others are not counted here."
+            )
         if not self.bits:
             answer.note(
                 "The source writes no masks; changed columns come from the images or from the log record, as above."
@@ -265,24 +270,32 @@ class Masks(Page):
         shares = [row | {"share": f"{row['share']:.1%}"} for row in rows]
         heads = "table; idle: no-op updates; updates: of updates; share; file: first in; offset: at offset"
         none = "Every update whose changed columns are known changes at least one."
-        answer.table(shares, heads, none=none)
+        none = none if self.changed.known else ask.nothing_over_time(self.changed)
+        answer.table(shares[:50], heads, total=len(shares), none=none)
         answer.record({"idle_by_table": {row["table"]: row["idle"] for row in rows}})
 
     @panel("Changes of keys", live=True)
     def keys(self, answer: Answer) -> None:
         """Updates that changed the key of a row."""
-        moved = ask.key_changes(self.capture)
+        number, moved = ask.key_changes(self.capture)
         heads = "table; old_key; new_key; position; changed_at; transaction_id; file; offset"
-        answer.table(moved, heads, none="No update whose key is known changed it.")
-        answer.record({"key_changes": len(moved)})
+        answer.table(moved, heads, total=number, none="No update whose key is known changed it.")
+        answer.record({"key_changes": number})
 
     @panel("Masks against images")
     def disagreements(self, answer: Answer) -> None:
         """Changes whose mask disagrees with their images."""
         none = "No mask disagrees with the images of its change."
         none = none if self.bits else "There are no masks that could disagree."
-        answer.table(self.wrong, "severity; code; sentence; table; file; offset; length", none=none)
+        number, heads = self.problems_of(ask.DISAGREEMENTS), "severity; code; sentence; table; file; offset; length"
+        answer.table(ask.disagreements(self.capture) if number else [], heads, total=number, none=none)
         answer.record(self.answered_by())
+
+
+def _head(answer: Answer, table: str, columns: set[str], most: int = charts.MOST_COLUMNS) -> None:
+    """A note above the chart of a table."""
+    some = f", {most} of {plural(len(columns), 'column')}, those that change most" if len(columns) > most else ""
+    answer.note(f"{table}{some}:")
 
 
 def _some(answer: Answer, tables: Collection[str], most: int) -> None:

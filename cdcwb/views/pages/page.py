@@ -11,7 +11,7 @@ live page.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property, update_wrapper
 from pathlib import Path
@@ -275,6 +275,10 @@ class Page:
         numbers = self.summary["problems_by_severity"]
         worst_first = [f"{name} {count(n)}" for name in Severity if (n := numbers.get(name))]
         return "problems", count(self.summary["problems"]), ", ".join(worst_first) or "none"
+
+    def problems_of(self, codes: Container[str]) -> int:
+        """The number of problems with some codes."""
+        return sum(row["count"] for row in self.summary["problems_by_code"] if row["code"] in codes)
 
     def list_files(self, answer: Answer, files: list[dict[str, Any]], counts: str) -> None:
         """The table of ``files`` (those of a summary, with additions); ``counts``: columns of what is counted in

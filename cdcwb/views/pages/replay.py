@@ -221,8 +221,7 @@ class Replay(_TablePage):
             return _reconciled(facts)
         rows, table = facts["replay_rows"], facts["replay_table"]
         if rows is None:
-            why = "no change names a key" if table else "there are no changes"
-            return f"Nothing to replay: {why}"
+            return f"Nothing to replay: {'no change names a key' if table else _no_table(facts)}"
         phrases = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
         if facts["replay_partial"]:
             phrases.append(f"{count(facts['replay_partial'])} of them partly known")
@@ -297,7 +296,7 @@ class Replay(_TablePage):
         lines = ("only in the source", "only in the target", "in some column", late, "late ones included")
         numbers = [count(self.compared_facts[f"reconcile_{name}"]) for name in _COUNTED]
         answer.cards(zip(_COUNTED, numbers, lines, strict=True))
-        answer.note(*result.notes)
+        answer.note("Compared are committed changes; rows of a full load are not.", *result.notes)
         reasons = [
             {"what": what, "reason": reason_words(reason, what), "changes": number, "about": Reason(reason).meaning}
             for what in ("missing", "extra")
@@ -378,7 +377,7 @@ class History(_TablePage):
         """See :class:`Page`."""
         number, table = facts["history_changes"], facts["history_table"]
         if number is None:
-            why = f"no change of {visible(table)} has a key" if table else "there are no changes"
+            why = f"no change of {visible(table)} has a key" if table else _no_table(facts)
             return f"No row to follow: {why}"
         row = f"{visible(table)} {visible(facts['history_key'], 80)}"
         if not number:
@@ -411,7 +410,7 @@ class History(_TablePage):
         if row is not None:
             self.put_which(answer, row)
         elif not self.notes:
-            answer.note("There are no changes, so no row has a history.")
+            answer.note(f"No row has a history: {_no_table(self.summary)}.")
 
     @panel("Changes")
     def changes(self, answer: Answer) -> None:
@@ -461,6 +460,10 @@ def _reconciled(facts: Facts) -> str:
     first, _, rest = wrong[0].partition(" ")
     wrong[0] = f"{first} {'change' if first == '1' else 'changes'} {rest}"
     return f"{'; '.join(wrong)}; {count(same)} equal{late}"
+
+
+def _no_table(facts: Facts) -> str:
+    return "no change names a table" if facts.get("changes") else "there are no changes"
 
 
 def _at(time: str | None) -> str:

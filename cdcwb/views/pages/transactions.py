@@ -19,7 +19,7 @@ from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.charts import contents, latency, timeline
 from cdcwb.index.columns import NO_TIME
-from cdcwb.model import OffsetUnit
+from cdcwb.model import OffsetUnit, Problem
 from cdcwb.report.answer import Answer
 from cdcwb.report.facts import stored
 from cdcwb.times import time_of
@@ -139,7 +139,7 @@ class Transactions(Page):
         incomplete = _incomplete(facts)
         parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
         ranked = facts["longest_transactions"]
-        longest = f"longest {rounded(ranked[0][1])} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
+        longest = f"longest {rounded(int(ranked[0][1]))} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
         return "; ".join([*parts, longest or "no duration is known"])
 
     @staticmethod
@@ -265,7 +265,7 @@ class Transactions(Page):
             answer.note("No transaction is selected." if self.asked.limits else no_log)
         answer.record({"concurrency_most": once.most, "concurrency_at": once.at, "concurrency_average": once.average})
         answer.record({"concurrency_points": len(once.steps), "concurrency_counted": once.counted})
-        apart = {"that begin and end at one time": once.instants, "that end before they begin": once.backwards}
+        apart = {"with begin and end at one time": once.instants, "with the end before the begin": once.backwards}
         apart |= {"of which one time only is known": once.one_time, "without any time": once.no_time}
         if any(apart.values()):
             excluded = joined([f"{plural(n, 'transaction')} {what}" for what, n in apart.items() if n])
@@ -312,7 +312,7 @@ class Transactions(Page):
             rest = plural(self.summary["changes"] - waited.all, "change")
             answer.note(f"Not counted: {rest} in no transaction that committed.")
         if not waited.known and self.facts["transactions"]:
-            answer.note("Changes have no time of their own, so only the durations of transactions are known.")
+            answer.note("No change has a time of its own and one of its commit, so no commit latency is known.")
         if not self.facts["transactions"]:
             answer.note("There are no transactions, so there is no commit latency.")
         if waited.tables:
@@ -389,7 +389,7 @@ class Transactions(Page):
     @panel("Missing")
     def missing(self, answer: Answer) -> None:
         """Gaps in the source's own numbering."""
-        total = next((problem["count"] for problem in self.summary["problems_by_code"] if problem["code"] == "gap"), 0)
+        total = self.problems_of([Problem.GAP])
         gaps = integrity.gaps(self.capture) if total else []
         heads = "sentence: gap; file; offset; transaction_id; table"
         answer.table(gaps, heads, total=total, none="No gap shows inside a transaction.")
@@ -441,8 +441,8 @@ class Transactions(Page):
         answer.table(rest, places, total=number, none=none, ranked=lambda most, *_: ask.unfinished(self.capture, most))
         if self.facts["transactions_unknown"]:
             answer.note(
-                f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether they are "
-                "complete: their events have no numbers, and none is marked as the last."
+                f"Of {plural(self.facts['transactions_unknown'], 'transaction')} it is not known whether an event is "
+                "missing: the events have no numbers, and none is marked as the last."
             )
         answer.record({"unfinished_transactions": [row["transaction_id"] for row in rest]})
 
@@ -453,8 +453,8 @@ class Transactions(Page):
         none = "The source delivers committed changes only: no change in the capture was undone."
         none = none if self.summary["committed_only"] else "No change was undone."
         heads = "transaction_id; changes: undone changes; first_position: from position; last_position: to position"
-        answer.table(undone, f"{heads}; tables", none=none)
-        answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone}})
+        answer.table(undone[:50], f"{heads}; tables", total=len(undone), none=none)
+        answer.record({"undone_changes": {row["transaction_id"]: row["changes"] for row in undone[:1000]}})
 
     @panel("Operations")
     def operations(self, answer: Answer) -> None:
