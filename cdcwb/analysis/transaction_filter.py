@@ -111,8 +111,8 @@ def _texts(name: str, value: Any, wrong: list[str]) -> tuple[str, ...]:
 
 
 def narrowed(page: Any, limits: TransactionFilter) -> Any:
-    """A page (:func:`cdcwb.report.open_page`) that is limited to the matching transactions: its capture, summary and
-    verdict are theirs, and it states the limits. Without limits the page itself is returned. Changes outside
+    """A page (:func:`cdcwb.report.opening.look_at`) that is limited to the matching transactions: its capture, summary
+    and verdict are theirs, and it states the limits. Without limits the page itself is returned. Changes outside
     transactions and problems without a transaction are excluded."""
     from cdcwb.analysis.frames import TableSnapshot
     from cdcwb.analysis.summary import summarize

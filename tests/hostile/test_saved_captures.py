@@ -20,7 +20,8 @@ from cdcwb.analysis.summary import summarize
 from cdcwb.cli.app import main
 from cdcwb.errors import CaptureError
 from cdcwb.explore import explore
-from cdcwb.report import check_parameters, open_page
+from cdcwb.report import check_parameters
+from cdcwb.report.opening import look_at
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES = ("events", "changes", "transactions", "table_versions", "problems", "detected")
@@ -301,9 +302,9 @@ def test_a_setting_names_no_host_that_is_asked(forged: Path, monkeypatch: pytest
 def test_a_page_believes_no_file_in_the_folder_about_what_was_counted(forged: Path) -> None:
     counted = {"path": "/data/shop", "summary": {"healthy": True, "changes": 9}, "answers": {}}
     (forged / "prepared.json").write_text(json.dumps(counted))
-    asked = check_parameters(str(forged))
+    asked, capture = check_parameters(str(forged)), cdcwb.load(forged)
     assert asked.shown == str(forged)
-    assert open_page(asked).summary == summarize(cdcwb.load(forged))
+    assert look_at(capture, capture, asked).summary == summarize(cdcwb.load(forged))
 
 
 # --- mutations --------------------------------------------------------------------------------------------------------

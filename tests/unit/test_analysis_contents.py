@@ -11,7 +11,7 @@ import pytest
 from cdcwb.analysis import contents
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.errors import OptionError
-from cdcwb.report.opening import check_parameters, open_page
+from cdcwb.report.opening import check_parameters, look_at, open_capture
 from cdcwb.times import TimeAxis, micros
 
 DATA = Path(__file__).parents[2] / "data"
@@ -118,7 +118,9 @@ def test_all_wrong_wishes_are_named_in_one_message_with_the_nearest_outcome() ->
 
 
 def test_a_page_of_some_transactions_is_about_these_and_what_they_hold() -> None:
-    page = open_page(check_parameters(str(DATA / "gbase8s")))
+    asked = check_parameters(str(DATA / "gbase8s"))
+    capture = open_capture(asked)
+    page = look_at(capture, capture, asked)
     part = narrowed(page, check_transaction_filter(least_changes=20, outcomes=["committed"]))
     names = ["transaction_id", "outcome", "changes"]
     rows = page.capture.rows("transactions", names).table().to_pylist()

@@ -54,7 +54,8 @@ def batch(rows: Rows) -> pa.RecordBatch:
 
 
 def table(row: dict[str, Any]) -> str:
-    return ".".join(part for part in (row["schema_name"], row["table_name"]) if part is not None) or NO_TABLE
+    schema, name = row["schema_name"], row["table_name"]
+    return NO_TABLE if name is None else name if schema is None else f"{schema}.{name}"
 
 
 def when(row: dict[str, Any]) -> datetime | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from cdcwb.analysis.history import ORDER, busiest_key, history
-from cdcwb.analysis.keys import FACTS, find_table, infer_keys, known_of, known_tables, read_known, with_keys
+from cdcwb.analysis.keys import FACTS, find_table, infer_keys, known_tables, with_keys
 from cdcwb.errors import OptionError
 from tests.changes import Tables, change
 
@@ -147,19 +144,6 @@ def test_what_is_known_of_a_table_is_counted_over_all_batches() -> None:
     assert known.keys == (("a", "b"),)
     assert known.columns == ("a", "b", "c", "d")
     assert (known.first, known.last) == (changes[0]["committed_at"], changes[4]["committed_at"])
-
-
-def test_what_is_known_is_the_same_in_json() -> None:
-    changes = [
-        *(change(n, "INSERT", T, after={"no": str(n)}) for n in range(1, 25)),
-        change(30, "UPDATE", "shop.keyed", key={"a": "1"}, before={"a": "9"}, after={"a": "1"}),
-        change(31, "TRUNCATE", "shop.keyed"),
-        change(32, "INSERT", "shop.late", committed_at=None),
-    ]
-    known = known_of(Tables(changes=changes))
-    read = read_known(**json.loads(json.dumps(asdict(known), default=dt.datetime.isoformat)))
-    assert read == known
-    assert read.tables[T].candidates == known.tables[T].candidates != ()
 
 
 def test_a_column_looks_like_a_key_where_each_inserted_row_has_a_value_of_its_own() -> None:

@@ -246,7 +246,9 @@ def test_the_readme_says_what_becomes_of_the_event_log(as_of: str | None) -> Non
         again.append(before[number] > 0)
         before[number] += number is not None
     places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
-    table = pa.Table.from_arrays([*log.columns, *places, known.event_us, pa.array(again)], schema=ROWS)
+    table = pa.Table.from_arrays(
+        [*log.columns, *places, known.event_us, pa.nulls(len(rows), pa.string()), pa.array(again)], schema=ROWS
+    )
     files = {path.stem: str(path) for path in (DATA / "idm-event-log.snapshot").iterdir()}
     given = {"driver_user": "IDM_DRIVER", "schema": "shop", "types": "photo:octet"}
     waiting = {"future_events": True, "as_of": as_of} if as_of else {}
