@@ -16,7 +16,7 @@ from cdcwb.analysis import change_counts
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.totals import count_events
-from cdcwb.filters import NO_TABLE
+from cdcwb.filters import NO_TABLE, label
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural
@@ -100,11 +100,10 @@ def versions(capture: Any) -> list[dict[str, Any]]:
     files = {entry["file_index"]: entry["file"] for entry in capture.files}
     rows = []
     for row in listed(capture, "table_versions"):
-        name = ".".join(part for part in (row["schema_name"], row["table_name"]) if part)
         event = row["first_event"] or {"file_index": None, "offset": None}
         rows.append(
             {
-                "table": name or NO_TABLE,
+                "table": label(row["schema_name"], row["table_name"]) or NO_TABLE,
                 "table_version": row["table_version"],
                 "columns": len(row["columns"] or []),
                 "names": [column["name"] for column in row["columns"] or []],

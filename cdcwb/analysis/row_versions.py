@@ -24,7 +24,7 @@ from cdcwb.analysis.keys import (
     without_key,
 )
 from cdcwb.dataset import Rows, answer_of, joined, text_hashes
-from cdcwb.filters import as_flags, labels
+from cdcwb.filters import NO_TABLE, as_flags, label, labels
 from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation
 
@@ -82,11 +82,11 @@ def retyped_columns(capture: Any) -> dict[tuple[str, str], dict[str, str]]:
     retyped: dict[tuple[str, str], dict[str, str]] = {}
     rows = capture.rows("table_versions", names).table().to_pylist()
     for row in sorted(rows, key=lambda row: row["first_position"] or ""):
-        label = ".".join(filter(None, (row["schema_name"], row["table_name"])))
+        table = label(row["schema_name"], row["table_name"]) or NO_TABLE
         for column in row["columns"] or ():
             kind = repr([column[name] for name in ("type", "length", "precision", "scale")])
-            if first.setdefault((label, column["name"]), kind) != kind:
-                retyped.setdefault((label, row["table_version"]), {})[column["name"]] = kind
+            if first.setdefault((table, column["name"]), kind) != kind:
+                retyped.setdefault((table, row["table_version"]), {})[column["name"]] = kind
     return retyped
 
 
@@ -136,8 +136,8 @@ class _Versions:
         """The number of TRUNCATEs of its table before each change."""
         epochs = np.zeros(rows.num_rows, np.int64)
         place = pa.table(dict(zip(PLACE, places(rows), strict=True)))
-        for label, truncates in self.truncates.items():
-            numbers = np.flatnonzero(as_flags(pc.equal(table, label)))
+        for name, truncates in self.truncates.items():
+            numbers = np.flatnonzero(as_flags(pc.equal(table, name)))
             first = pa.table(list(map(pa.array, zip(*truncates, strict=True))), place.schema)
             both = pa.concat_tables([place.take(pa.array(numbers)), first])
             order = np.asarray(pc.sort_indices(both, sort_keys=[(name, "ascending") for name in PLACE]))

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Keys, are_lasting
 from cdcwb.dataset import Rows, differ, joined, run_starts
-from cdcwb.filters import NO_TABLE, as_flags
+from cdcwb.filters import NO_TABLE, as_flags, label
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
 from cdcwb.index.images import Pairs
@@ -92,7 +92,7 @@ def versions(capture: Any) -> list[Version]:
     of_rows = {tuple(row.pop(name) for name in _VERSION): row for row in used.to_pylist()}
     by_table: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in capture.rows("table_versions", _OF_VERSIONS).table().to_pylist():
-        table = ".".join(filter(None, (row.pop("schema_name"), row.pop("table_name")))) or NO_TABLE
+        table = label(row.pop("schema_name"), row.pop("table_name")) or NO_TABLE
         row |= {"table": table, "columns": row["columns"] or [], "lineage": dict(row["lineage"] or ())}
         first, extent = row.pop("first_position"), of_rows.get((table, row["table_version"]), {})
         row |= extent

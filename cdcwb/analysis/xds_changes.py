@@ -23,7 +23,7 @@ from cdcwb.analysis.keys import infer_keys as infer
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Published, Summary, counted, firsts_of_parts
 from cdcwb.dataset import PART, Batches
 from cdcwb.errors import CaptureError
-from cdcwb.filters import NO_TABLE
+from cdcwb.filters import NO_TABLE, label
 from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.model import CHANGES, Operation
 from cdcwb.xds import Settings
@@ -209,7 +209,7 @@ class ChangePage(Page):
         rows = self.rows.where(lambda batch: pc.equal(batch["decision"], LEFT_OUT))
         records = self.first_by(rows, "operation", limit)
         for row in records:
-            row["table"] = ".".join(filter(None, (row["schema_name"], row["table_name"]))) or NO_TABLE
+            row["table"] = label(row["schema_name"], row["table_name"]) or NO_TABLE
         return evenly(records, "operation", tuple(dict.fromkeys(row["operation"] for row in records)), limit)
 
     def documents(self, limit: int = 4) -> Records:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from cdcwb import pool
 from cdcwb.errors import CaptureError
+from cdcwb.filters import label
 from cdcwb.index.changes import Changes, TooManyChangesError
 from cdcwb.index.record_index import NoRecordsError
 from cdcwb.index.selected import TIME, Selected
@@ -78,7 +79,7 @@ class Bench:
         changes = self.source.changes
         versions = self.source.index.versions.values()
         if field == "tables":
-            described = (".".join(filter(None, (v["schema_name"], v["table_name"]))) for v in versions)
+            described = (label(version["schema_name"], version["table_name"]) for version in versions)
             return {*changes.texts["table"], *filter(None, described)}
         if field == "columns":
             return {*changes.names, *(column["name"] for version in versions for column in version["columns"] or [])}

@@ -15,7 +15,7 @@ from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
 from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
-from cdcwb.filters import NO_TABLE, narrowing
+from cdcwb.filters import NO_TABLE, label, narrowing
 from cdcwb.formats.options import as_bool
 from cdcwb.model import OffsetUnit
 from cdcwb.report import check_parameters, show
@@ -146,7 +146,7 @@ class CapturePage(Page):
         """The tables, most changed first, with their operations."""
         rows = self.changed_tables
         described = listed(self.capture, "table_versions")
-        named = (".".join(filter(None, (row["schema_name"], row["table_name"]))) for row in described)
+        named = (label(row["schema_name"], row["table_name"]) for row in described)
         versions = Counter(filter(None, named))
         none: dict[str, Any] = dict.fromkeys(("first_time", "last_time", "first_position", "last_position"))
         none |= {"changes": 0, "operations": []}
@@ -196,10 +196,7 @@ class CapturePage(Page):
             return
         named = ["schema_name", "table_name", "operation"]
         counted = self.opened.part.changes.groupBy(*named).count().collect()
-        there = {
-            (".".join(filter(None, row[:2])) or NO_TABLE, row["operation"] or NOT_GIVEN): row["count"]
-            for row in counted
-        }
+        there = {(label(*row[:2]) or NO_TABLE, row["operation"] or NOT_GIVEN): row["count"] for row in counted}
         here = {(row["table"], name): number for row in self.changed_tables for name, number in row["operations"]}
         rows = [
             {"table": key[0], "operation": key[1], "changes": here.get(key, 0), "on_spark": there.get(key, 0)}
