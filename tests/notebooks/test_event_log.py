@@ -44,7 +44,8 @@ def published(made: Path) -> pa.Table:
         again.append(before[number] > 0)
         before[number] += number is not None
     places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
-    table = pa.Table.from_arrays([*log.columns, *places, known.event_us, pa.array(again)], schema=ROWS)
+    others = (known.event_us, pa.nulls(len(rows), pa.string()), pa.array(again))
+    table = pa.Table.from_arrays([*log.columns, *places, *others], schema=ROWS)
     snapshot = Snapshot.read({path.stem: str(path) for path in (made / "truth" / "snapshot").iterdir()})
     decisions = publish(table, Settings.parse(SETTINGS), snapshot).decisions
     names = [name for name in ("table_name", "table_key", "column_name") if name not in decisions.column_names]
