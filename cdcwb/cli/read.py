@@ -52,7 +52,7 @@ def summary(source: CaptureArguments, filters: Filters, strict: bool, as_json: b
 @click.command()
 @shared.narrowing("tables")
 @shared.source
-@shared.strict
+@click.option("--strict", is_flag=True, help="End with exit code 1 if there is a break.")
 @shared.as_json
 def continuity(source: CaptureArguments, filters: Filters, strict: bool, as_json: bool) -> int:
     """Check that each change of a row begins where the one before it ended; show where a version is missing, came
