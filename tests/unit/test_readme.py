@@ -17,6 +17,14 @@ from cdcwb_synth import FORMAT_OPTIONS
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    cdcwb (.+?)(?: {2,}#.*)?$", TEXT, re.MULTILINE)
+DOCUMENTS = [ROOT / "data" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+INDENTED = sorted(
+    {
+        command.replace("\\\n", " ")
+        for page in DOCUMENTS
+        for command in re.findall(r"^    cdcwb (.+(?:(?<=\\)\n.+)*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+)
 ON_PAGE = {"goldengate-export": "goldengate"}  # of another format
 PAGES = {
     name: (ROOT / "docs" / "capturing" / f"{name}.md").read_text(encoding="utf-8")
@@ -47,10 +55,19 @@ def test_the_readme_shows_every_command() -> None:
     assert {command.split()[0] for command in COMMANDS} == set(cli.commands)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_is_understood(command: str) -> None:
-    name, *arguments = shlex.split(command)
+@pytest.mark.parametrize("command", [*COMMANDS, *INDENTED])
+def test_a_command_of_the_readme_and_the_pages_is_understood(command: str) -> None:
+    name, *arguments = shlex.split(command, comments=True)
     assert isinstance(cli.commands[name].make_context(name, arguments), click.Context)
+
+
+def test_modules_of_the_page_on_architecture_and_of_its_picture_are_there() -> None:
+    docs = ROOT / "docs"
+    page, picture = docs / "architecture.md", docs / "images" / "architecture.svg"
+    modules = set(re.findall(r"[\w/]+\.py\b", page.read_text(encoding="utf-8") + picture.read_text(encoding="utf-8")))
+    folders = ROOT, ROOT / "cdcwb", ROOT / "cdcwb" / "formats", ROOT / "cdcwb" / "formats" / "gbase8s"
+    assert modules
+    assert [name for name in sorted(modules) if not any((folder / name).is_file() for folder in folders)] == []
 
 
 def test_what_the_readme_names_is_there() -> None:
