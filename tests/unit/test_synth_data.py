@@ -134,7 +134,7 @@ def test_the_readme_says_what_is_in_the_messages() -> None:
         if head["transactionId"]:
             transactions[head["transactionId"]].add(head["transactionEventCounter"])
     lacking = [numbers for numbers in transactions.values() if numbers != set(range(1, len(numbers) + 1))]
-    assert f"{len(transactions)}, of which {len(transactions) - len(lacking)} are whole" in readme
+    assert f"{len(transactions)}, of which {len(transactions) - len(lacking)} are complete" in readme
     assert lacking == [{1, 2, 4, 5}, {2, 3, 4}]
 
 
@@ -193,13 +193,16 @@ def test_the_readme_says_what_is_in_the_event_log() -> None:
     assert last["old_value"] is None
     types = Counter(row["event_type"] for row in rows)
     assert (
-        ", ".join(f"{types[kind]} of {kind}" for kind in "12345678") + ", and 1 of type 12, which there is not"
+        ", ".join(f"{types[kind]} of {kind}" for kind in "12345678") + ", and 1 of type 12, which does not exist"
     ) in readme
     assert types.total() - types["12"] == sum(types[kind] for kind in "12345678")
     statuses = Counter(row["status"] for row in rows)
     done = statuses["S"] + statuses["E"]
     odd = len(rows) - done - statuses["N"]
-    assert f"{done} rows with status S or E; {odd} with another that is not one: `N `, `s`, `P`, `n` and `X`" in readme
+    assert (
+        f"{done} rows with status S or E; {odd} with a value that is not a status: `N `, `s`, `P`, `n` and `X`"
+        in readme
+    )
     assert statuses.keys() == {"N", "S", "E", "N ", "s", "P", "n", "X"}
     users = Counter(row["perpetrator"] for row in rows)
     assert f"{users['IDM_DRIVER']} rows by `IDM_DRIVER`; {users['idm_driver']} by `idm_driver`" in readme
@@ -227,10 +230,8 @@ def test_the_readme_says_what_is_in_the_event_log() -> None:
     left = rows_of(DATA / "idm-event-log.snapshot" / "view_reading.csv")
     gone = sum(row["event_type"] == "4" and row["table_name"] == "view_reading" for row in rows)
     came = {row["table_key"] for row in rows if row["table_name"] == "view_reading" and row["event_type"] == "1"}
-    assert (
-        f"`view_reading` has {len(left)} rows left, and the log tells of {len(came)} that came and {gone} that went"
-        in readme
-    )
+    counts = f"has {len(left)} rows left, and the log has the inserts of {len(came)} and the deletes of {gone}"
+    assert f"`view_reading` {counts}" in readme
 
 
 @pytest.mark.parametrize("as_of", [None, "2026-11-09T08:00:00Z"])
@@ -361,7 +362,8 @@ def test_the_readme_says_what_became_of_the_trails_transactions(trail: list[Trai
             inside = int(record.trans in (0, 1))
     assert not inside
     assert metadata_inside > 0
-    assert f"| transactions | {len(files) + len(voided)}, of which {len(files) + len(voided) - 1} are whole;" in readme
+    transactions = len(files) + len(voided)
+    assert f"| transactions | {transactions}, of which {transactions - 1} are complete;" in readme
     assert [sorted(some) for some in files if len(some) > 1] == [["logdump-000000042.txt", "logdump-000000043.txt"]]
     assert [size for _, size in voided] == [4]
     assert f"its {voided[0][1]} changes are rolled back" in readme
