@@ -34,8 +34,8 @@ _OTHER: Final = ROOT / "data" / "qlik-change-table"
 
 @dataclass(frozen=True)
 class Picture:
-    """A report: its notebook, the capture, and what of it is in the picture: down to the end of the chart ``to``, from
-    the heading ``start`` on (empty: from the top)."""
+    """A report: its notebook, the capture, and what of it is in the picture: down to the end of the chart ``to``, or to
+    that heading, from the heading ``start`` on (empty: from the top)."""
 
     notebook: str
     capture: str
@@ -45,7 +45,7 @@ class Picture:
 
 
 PICTURES: Final = {
-    "start_here": Picture("start_here", "data", "chart-1", start="positions-lsn-scn-csn-and-offset"),
+    "start_here": Picture("start_here", "data", "oracle-goldengate-trails", start="qlik-change-tables"),
     "capture": Picture("capture", "data/goldengate", "chart-1"),
     "transactions": Picture("transactions", "data/gbase8s", "chart-1"),
     "change_masks": Picture("change_masks", "data/qlik-kafka", "chart-2"),
@@ -82,12 +82,14 @@ def _report(picture: Picture, folder: Path) -> bytes:
     page = folder / "report.html"
     run_report(picture.notebook, picture.capture, page, parameters=picture.parameters)
     with light(_WIDTH, 1000) as chrome:
-        settled(chrome, page, charts=int(picture.to.rpartition("-")[2]))
+        chart = picture.to.removeprefix("chart-")
+        settled(chrome, page, charts=int(chart) if chart.isdigit() else 0)
         # The buttons show while the pointer is over the chart, which in a headless browser is always.
         chrome.execute_script("document.querySelectorAll('.modebar-container').forEach(bar => bar.remove())")
         script = "return document.getElementById(arguments[0]).getBoundingClientRect()"
         top = chrome.execute_script(script, picture.start)["top"] - 2 * _MARGIN if picture.start else 0
-        bottom = chrome.execute_script(script, picture.to)["bottom"] + _MARGIN
+        end = chrome.execute_script(script, picture.to)
+        bottom = end["bottom"] + _MARGIN if chart.isdigit() else end["top"] - _MARGIN
         return clipped(chrome, 0, top, _WIDTH, bottom - top)
 
 
@@ -127,12 +129,11 @@ def _views(folder: Path) -> bytes:
         wait.until(lambda c: c.execute_script(READY))
         chrome.execute_script("window.jupyterapp.commands.execute('application:toggle-left-area')")
         chrome.execute_script("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        drawn = (
-            "return document.querySelectorAll(':is([data-panel=timeline], [data-panel=when])[aria-busy=false]').length"
-        )
+        panels = ":is([data-panel=timeline], [data-panel=over_time])[aria-busy=false]"
+        drawn = f"return document.querySelectorAll('{panels}').length"
         wait.until(lambda c: c.execute_script(drawn) == 2)
         box = "const box = document.querySelector('.cdcwb-live').getBoundingClientRect();"
-        end = "document.querySelector('[data-panel=when]').getBoundingClientRect().bottom"
+        end = "document.querySelector('[data-panel=over_time]').getBoundingClientRect().bottom"
         x, y, width, bottom = chrome.execute_script(f"{box} return [box.x, box.y, box.width, {end}]")
         return clipped(chrome, x, y, width, bottom - y)
 
