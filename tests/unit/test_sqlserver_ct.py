@@ -175,6 +175,7 @@ def test_net_changes_have_fewer_header_columns(tmp_path: Path) -> None:
         (",,0x00,2,0x03,1,1", "malformed", "__$start_lsn: expected 10 bytes in hexadecimal digits, found NULL"),
         (f"0x{COMMIT},,0x{LSN},7,0x01,1,1", "value", "__$operation: expected 1 to 5, found '7'"),
         (f"0x{COMMIT},,?,2,0x01,1,1", "value", "__$seqval: expected 10 bytes in hexadecimal digits, found '?'"),
+        (f"0x{COMMIT},,0x{LSN},2,0x01,1,x/9", "value", "__$command_id: expected a number, found 'x/9'"),
     ],
 )
 def test_a_row_that_is_wrong_has_a_sentence(tmp_path: Path, wrong: str, code: str, sentence: str) -> None:

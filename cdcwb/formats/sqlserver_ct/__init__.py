@@ -137,7 +137,10 @@ class SqlServerCt(TableRows):
         table's index (§4)."""
         parts = [starts]
         if COMMAND in rows.names:
-            parts.append(pc.utf8_lpad(rows.text(COMMAND), 10, "0"))
+            commands = rows.text(COMMAND)
+            invalid = ~as_array(pc.fill_null(pc.match_substring_regex(commands, "^[0-9]{1,10}$"), True))
+            rows.problem(invalid, Problem.VALUE, partial(_unlike, f"{COMMAND}: expected a number", commands))
+            parts.append(pc.utf8_lpad(pc.if_else(pa.array(invalid), None, commands), 10, "0"))
         if SEQUENCE in rows.names:
             sequences, invalid = _lsns(rows, SEQUENCE)
             rows.problem(invalid, Problem.VALUE, partial(_unlike, f"{SEQUENCE}: expected {_LSN}", rows.text(SEQUENCE)))
