@@ -270,6 +270,7 @@ def test_values_with_a_schema_are_text_that_loses_nothing(
     [
         (connect("int64", f"{_TIME}.MicroTimestamp"), 9223372036825200000, "time_range"),
         (connect("bytes", f"{_DATA}.Decimal", parameters={"scale": "2"}), "no base64", "value"),
+        (connect("bytes", f"{_DATA}.Decimal", parameters={"scale": "2"}), "", "value"),
         (connect("bytes"), "?", "value"),
     ],
 )
@@ -402,6 +403,7 @@ def test_a_schema_change_is_ddl_and_a_table_version(tmp_path: Path) -> None:
         "ALTER TABLE orders …",
     )
     assert {row["table_version"] for row in rows} == {"shop.orders@1"}
+    assert rows[0]["changed_at"] == rows[1]["changed_at"]  # that of source, not that of the message
     (version,) = versions(tmp_path / "messages.txt")
     assert version["origin"] == "DDL"
     assert [(one["name"], one["type"], one["length"], one["key_position"]) for one in version["columns"]] == [

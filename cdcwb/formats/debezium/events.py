@@ -174,7 +174,8 @@ class _MessageEvents:
         if form == "change":
             self._change(number, body, key)
             return
-        self.put(number, record_type=form, kind=Kind.CONTROL, changed_at=self._time(number, body.content))
+        time = self._time(number, source_of(body.content)) or self._time(number, body.content)
+        self.put(number, record_type=form, kind=Kind.CONTROL, changed_at=time)
         if form == "transaction":
             self._boundary(number, body.content)
         elif form == "schema change":

@@ -126,9 +126,9 @@ def text_of(value: Any, kind: Type | None, remarks: list[Remark], name: str = ""
 
 
 def _decimal(value: str | bytes, scale: int) -> str:
-    if abs(scale) > _MOST_SCALE:
-        raise ValueError
     raw = base64.b64decode(value, validate=True) if isinstance(value, str) else value
+    if abs(scale) > _MOST_SCALE or not raw:
+        raise ValueError
     unscaled = int.from_bytes(raw, "big", signed=True)
     if scale <= 0:
         return str(unscaled * 10**-scale)
