@@ -168,7 +168,7 @@ def names(bits: Bools, columns: Sequence[str], null: Bools) -> pa.ListArray:
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
-FURTHEST: Final = 24
+FURTHEST: Final = 64
 """The highest offset that is tried."""
 
 _EXACT: Final = 5  # weight of a mask that equals the expected columns

@@ -39,7 +39,7 @@ def write(
 ) -> Path:
     """A change table with ``header`` header columns, change_seq, change_oper and change_mask always among them.
     ``rows``: letter, data columns in the mask (None: no mask), values."""
-    names = [f"header__{name}" for name in HEADERS[:header]]
+    names = [f"header__{name}" for name in how.pop("headers", HEADERS)[:header]]
     lines = [",".join([*names, *columns])]
     offset = how.pop("offset", header)
     for number, (letter, changed, values) in enumerate(rows):
@@ -130,6 +130,13 @@ def test_order_offset_spelling_and_key_are_found_out(tmp_path: Path, order: str,
     assert found["keys"]["value"] == "C0"
     assert not any(row["overridden"] for row in found.values())
     assert ("mask_text" in found) == (how == "64")
+
+
+def test_the_order_is_found_out_beside_any_header_columns(tmp_path: Path) -> None:
+    more = [f"own_{number}" for number in range(23)]
+    write(tmp_path, workload(), COLUMNS, header=30, order="little", headers=(*HEADERS, *more))
+    found = detected(tmp_path)
+    assert (found["mask_order"]["value"], found["mask_offset"]["value"]) == ("little", "30")
 
 
 def test_a_thousand_columns(tmp_path: Path) -> None:
