@@ -68,6 +68,12 @@ def spelling(texts: pa.StringArray) -> tuple[int, int]:
     return int(np.count_nonzero(only)), int(np.count_nonzero(kinds == _IS_BASE64))
 
 
+def only_base64(texts: pa.StringArray) -> Bools:
+    """A mask of the texts that can only be base64."""
+    only: Bools = _decoded(texts, None)[0] == _IS_BASE64
+    return only
+
+
 def _decoded(texts: pa.StringArray, shape: str | None) -> tuple[Bytes, Bools, Bytes, Ints]:
     """For each text its possible encodings and whether it is null, and the bytes of all with their edges."""
     if isinstance(texts, pa.ChunkedArray):

@@ -379,6 +379,13 @@ def test_masks_as_text(tmp_path: Path, mask: Any, names: list[str] | None, codes
         assert "beyond the 4 columns" in row["details"][0] or "expected hexadecimal digits" in row["details"][0]
 
 
+def test_a_mask_in_base64_shows_that_the_other_one_is_in_base64(tmp_path: Path) -> None:
+    data = {f"c{number}": "x" for number in range(16)}
+    message = record(data, data | {"c0": "y"}, changeMask="AAAB", columnMask="AP//")
+    (row,) = events(tmp_path, message)
+    assert (row["changed_columns"], row["problems"]) == (["c0"], [])
+
+
 @pytest.mark.parametrize("form", ["json", "avro"])
 def test_masks_of_1024_columns(tmp_path: Path, form: str) -> None:
     names = [f"c{at}" for at in range(1024)]

@@ -37,9 +37,12 @@ class MessageMasks:
         self.little = np.array([*(one.mask_order == "little" for one in groups), False], dtype=np.bool_)[group]
         is_unknown = np.array([*(one.version is None for one in groups), True], dtype=np.bool_)[group]
         self.masks, self.bits, self.null = list[pa.BinaryArray](), list[Bools](), list[Bools]()
-        for name in MASKS:
-            texts = decoded.header(name)
+        both = [decoded.header(name) for name in MASKS]
+        is_base64 = np.logical_or(*map(bitmask.only_base64, both))  # one of a message shows it for the other (§7.2)
+        for name, texts in zip(MASKS, both, strict=True):
             masks, wrong = bitmask.parse(texts)
+            if is_base64.any():
+                masks = pc.if_else(pa.array(is_base64), bitmask.parse(texts, bitmask.BASE64)[0], masks)
             for row in np.flatnonzero(wrong).tolist():
                 found = f"{texts[row].as_py()!r:.60}"
                 report(row, Problem.MASK, f"{name}: expected hexadecimal digits, found {found}")
