@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import cdcwb_synth as synth
 from cdcwb.errors import CaptureError, MalformedRecordError, OptionError
-from cdcwb.formats import get_format
+from cdcwb.formats import get_format, identify
 from cdcwb.formats.dissector import Wanted
 from tests.kafka import (
     AFTER,
@@ -22,6 +22,7 @@ from tests.kafka import (
     FORMAT,
     HEADERS,
     SCHEMA_ID,
+    STOCK,
     WRITTEN,
     avro,
     avro_envelope,
@@ -252,6 +253,18 @@ def test_a_topic_does_not_name_a_framed_message_that_names_its_table_or_shares_t
     options = {"registry": str(tmp_path)} | ({"table": "s.given"} if place == "option" else {})
     expected = {"several tables": [None, None], "option": ["given", "given"]}.get(place, ["t0", "t1"])
     assert tables(path, **options) == expected
+
+
+@pytest.mark.parametrize("option", ["registry", "avro_schema"])
+def test_avro_is_recognised_by_the_schemas_that_are_given(tmp_path: Path, option: str) -> None:
+    (tmp_path / "schemas").mkdir()
+    for number in range(8):
+        (tmp_path / "schemas" / f"{number}.avsc").write_text(STOCK)
+    message = avro_record(STOCK, AFTER, BEFORE)
+    path = write(tmp_path, *(framed(number, message) if option == "registry" else message for number in range(8)))
+    given = {"registry": tmp_path / "schemas", "avro_schema": tmp_path / "schemas" / "0.avsc"}[option]
+    found = identify(path, **{option: str(given)})
+    assert (found.format, found.confidence) == (FORMAT, 0.98)
 
 
 def test_ordinals_that_are_the_order_of_keys_are_said_to_be(tmp_path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from cdcwb.errors import CaptureError
 from cdcwb.formats import options as opt
 from cdcwb.formats.columns import replicate_type
 from cdcwb.formats.containers import message_files as files
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.messages import Messages
+from cdcwb.formats.containers.registry import read_registry
 from cdcwb.formats.dissector import Field, Inspection, Recognition, TableRequest, Wanted
 from cdcwb.formats.files import list_files
 from cdcwb.formats.json_values import CutOff, parse_json
@@ -94,15 +97,20 @@ class QlikKafka(MessageFormat):
         since many values begin with a zero."""
         forms = forms_of(messages)
         examined = int(np.count_nonzero((forms != WireForm.NOTHING) & (forms != WireForm.TOMBSTONE)))
-        if schema is not None and all(f'"{name}"' in schema for name in ("headers", "changeSequence")):
-            return examined, examined, True
+        if _is_of_records(schema or opt.optional("avro_schema", options, opt.as_content)):
+            return int(np.count_nonzero(np.isin(forms, (WireForm.CONFLUENT, WireForm.BARE)))), examined, True
         sure = int(np.count_nonzero(forms == WireForm.ENVELOPE))
         sure += sum(
             _is_qliks(messages.value[number].as_py()) for number in np.flatnonzero(forms == WireForm.JSON).tolist()
         )
         framed = int(np.count_nonzero(forms == WireForm.CONFLUENT))
         if 2 * framed > examined:
-            ids = [number for number, _ in by_registry_id(messages, forms)]
+            rows = dict(by_registry_id(messages, forms))
+            ids, registry, texts = [*rows], str(options.get("registry") or ""), dict[int, str]()
+            with contextlib.suppress(CaptureError):  # who reads the messages asks again
+                texts = read_registry(registry, ids) if registry else {}
+            if known := sum(len(rows[number]) for number, text in texts.items() if _is_of_records(text)):
+                return sure + known, examined, True
             if max(ids) < 1 << 20 and (len(ids) <= 3 or 3 * len(ids) <= framed):  # small, and few of them
                 return sure + framed, examined, sure > 0
         return sure, examined, True
@@ -153,6 +161,11 @@ class QlikKafka(MessageFormat):
         if any(problem["code"] == Problem.NO_SCHEMA for problem in event.get("problems", ())):
             return tree, "the metadata message of its schema was not found; give its location with the option metadata"
         return tree, ""
+
+
+def _is_of_records(schema: str | None) -> bool:
+    """Whether an Avro schema is that of data messages."""
+    return schema is not None and all(f'"{name}"' in schema for name in ("headers", "changeSequence"))
 
 
 def _is_qliks(value: bytes) -> bool:
