@@ -308,6 +308,13 @@ def test_headers_that_contradict_their_record_are_problems(tmp_path: Path) -> No
     assert "the header has no plausible time in either byte order: its numbers are not known" in second
 
 
+def test_a_token_that_is_cut_off_names_no_transaction(tmp_path: Path) -> None:
+    record = frame(token("H", NAMED) + token("D", BIG_BODY) + token("T", BIG_TOKENS[:-2]))
+    row = table(written(tmp_path, FILE, record))[1]
+    assert (row["transaction_id"], dict(row["headers"])["csn"]) == ("~00000000120000000024", "5150042")
+    assert [one["detail"] for one in row["problems"]] == ["token area truncated: 2 bytes are missing"]
+
+
 def test_a_damaged_file_header_costs_no_record_of_its_file(tmp_path: Path) -> None:
     rows = table(written(tmp_path, FILE[:2] + b"\x7f" + FILE[3:], INSERT, INSERT))
     assert [row["kind"] for row in rows] == ["malformed", "change", "change"]

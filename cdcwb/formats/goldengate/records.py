@@ -62,26 +62,29 @@ class RecordSettings(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The tokens of records, in order; ``name`` is empty if not printed, ``value`` its printed bytes."""
+    """The tokens of records, in order; ``name`` is empty if not printed, ``value`` its printed bytes, which may not be
+    ``complete``."""
 
     record: Ints
     number: Ints
     name: pa.Array
     value: pa.Array
+    complete: pa.Array
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, TrailToken]]) -> Tokens:
         """Those of token areas: record and token."""
         record, number = np.array([(record, one.id) for record, one in rows], np.int64).reshape(-1, 2).T
         values = pa.array([one.value for _, one in rows], pa.binary())
-        return cls(record, number, pa.array([b""] * len(rows), pa.binary()), values)
+        complete = pa.array([len(one.value) == one.length for _, one in rows], pa.bool_())
+        return cls(record, number, pa.array([b""] * len(rows), pa.binary()), values, complete)
 
     def then(self, other: Tokens) -> Tokens:
         """Both together, in the order of records."""
         record = np.concatenate([self.record, other.record])
         order = np.argsort(record, kind="stable")
-        names, values = (pa.concat_arrays(both).take(pa.array(order)) for both in zip(self[2:], other[2:], strict=True))
-        return Tokens(record[order], np.concatenate([self.number, other.number])[order], names, values)
+        rest = (pa.concat_arrays(both).take(pa.array(order)) for both in zip(self[2:], other[2:], strict=True))
+        return Tokens(record[order], np.concatenate([self.number, other.number])[order], *rest)
 
 
 class Fault(NamedTuple):
@@ -246,10 +249,10 @@ def decoded_texts(texts: pa.Array, charset: str = "utf-8") -> pa.Array:
 
 
 def token_texts(records: TrailRecords, number: int, charset: str = "utf-8") -> pa.Array:
-    """The text of a token of each record, up to a zero byte and without blanks at its end; null without one, and if
-    none of it is printed."""
+    """The text of a token of each record, up to a zero byte and without blanks at its end; null without one, and if it
+    is empty or not printed in full."""
     tokens = records.tokens
-    rows = np.flatnonzero(tokens.number == number)
+    rows = np.flatnonzero((tokens.number == number) & as_array(tokens.complete))
     row = np.full(len(records), -1)
     row[tokens.record[rows][::-1]] = rows[::-1]
     values = tokens.value.take(pa.array(row, mask=row < 0))
@@ -560,7 +563,7 @@ class _Decoder:
         called = {one: text_of(name[one].as_py()) or f"x{number[one]:02x}" for one in wrong}
         said = "token {} truncated: have {} of {} bytes"
         self.fault(have < length, said, called, have, length, record=record, code=Problem.TRUNCATED)
-        return Tokens(record, number, name, slices(data, start, stop))
+        return Tokens(record, number, name, slices(data, start, stop), pa.array(have >= length))
 
     # --- checks -------------------------------------------------------------------------------------------------------
 
