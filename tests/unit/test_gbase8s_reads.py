@@ -429,6 +429,17 @@ def test_a_second_session_that_repeats_the_first_one_loses_nothing(lost: int, tm
     assert {row["raw"] for row in rows if row["record_type"]} == {*first, *news}
 
 
+@pytest.mark.parametrize("more", [1, 50])
+def test_a_second_session_in_the_same_file_loses_nothing(more: int, tmp_path: Path) -> None:
+    """The first session ends in a record, which the second one has as a whole."""
+    first = [wire.goods(), wire.begin(5, 0x10), *(wire.insert(5, 0x100 + at, at, "elm") for at in range(30))]
+    news = [*(wire.insert(5, 0x200 + at, at, "oak") for at in range(more)), wire.commit(5, 0x300)]
+    session = b"".join(first)
+    (tmp_path / "a.bin").write_bytes(session[:-10] + session + b"".join(news))
+    rows = read(tmp_path).to_pylist()
+    assert {row["raw"] for row in rows if row["kind"] not in ("filler", "malformed")} == {*first, *news}
+
+
 def test_texts_that_repeat_records_are_no_reads(tmp_path: Path) -> None:
     lookalike = wire.timeout(0x99) * 20
     stream = [wire.goods(), *[wire.insert(5, 0x50 + n, n, lookalike) for n in range(8)]]

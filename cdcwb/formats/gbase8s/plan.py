@@ -290,9 +290,10 @@ def _buffer_size(
     """The size of the read buffers of a capture; None if it does not consist of read buffers. ``sample`` is the
     beginning of the stream, ``framed`` its segments as consecutive records, ``distances`` those of repeated records.
     The unused tail of a read equals the preceding read at the same offset of the buffer, so the distance between the
-    equal bytes is the size. It is accepted only if nearly all bytes are accounted for; files of these ``lengths`` must
-    have complete buffers if all of them are records (``is_clean``), or if the size is that of a file, whose records the
-    next one may repeat."""
+    equal bytes is the size. It is accepted only if nearly all bytes are accounted for, all of them if few reads have
+    stale tails: a session that repeats an earlier one, which ends in a record, looks like that. Files of these
+    ``lengths`` must have complete buffers if all of them are records (``is_clean``), or if the size is that of a file,
+    whose records the next one may repeat."""
     data = sample.tobytes()
     votes = Counter(distances)
     for segments in framed:
@@ -309,8 +310,8 @@ def _buffer_size(
     for size in sizes[:_MOST_SIZES]:
         usable = len(data) // size * size
         if size >= _LEAST_BUFFER and usable >= 2 * size:
-            stale, rest = _accounted(_reads(sample[:usable], range(0, usable, size)))
-            if 10 * rest <= stale > 0 and (best is None or rest < best[0]):
+            stale, rest, tails = _accounted(_reads(sample[:usable], range(0, usable, size)))
+            if 10 * rest <= stale > 0 and (rest == 0 or tails > 3) and (best is None or rest < best[0]):
                 best = rest, size
             if best is not None and best[0] == 0:
                 break
@@ -325,18 +326,18 @@ def _reads(sample: Bytes, starts: Sequence[int]) -> Iterator[Segments]:
     return Reads(_slicer(sample), Edges([0, len(sample)], lambda _: starts)).segments()
 
 
-def _accounted(found: Iterable[Segments]) -> tuple[int, int]:
-    """The numbers of stale bytes, and of bytes that are neither stale nor records."""
-    sizes = {True: 0, False: 0}
+def _accounted(found: Iterable[Segments]) -> tuple[int, int, int]:
+    """The numbers of stale bytes, of bytes that are neither stale nor records, and of stale stretches."""
+    sizes: dict[bool, list[int]] = {True: [], False: []}
     for segments in found:
         for gap, reason in segments.reasons.items():
-            sizes[reason.is_unused] += int(segments.end[gap] - segments.start[gap])
-    return sizes[True], sizes[False]
+            sizes[reason.is_unused].append(int(segments.end[gap] - segments.start[gap]))
+    return sum(sizes[True]), sum(sizes[False]), len(sizes[True])
 
 
 def _stale(found: Iterable[Segments]) -> int:
     """The number of stale bytes; 0 if more than a tenth as many are unaccounted for."""
-    stale, rest = _accounted(found)
+    stale, rest, _ = _accounted(found)
     return stale if 10 * rest <= stale else 0
 
 
