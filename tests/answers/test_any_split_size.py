@@ -80,13 +80,14 @@ def test_a_trail_that_lost_record_lines(tmp_path: Path) -> None:
     assert ordered(small)["problems"] == ordered(tables(tmp_path / "capture"))["problems"]
 
 
-def test_two_labels_of_one_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", ["131=shop.goods,132=shop.goods", "131=132"])
+def test_two_labels_of_one_table(named: str, tmp_path: Path) -> None:
     """Two sessions may give a table different labels."""
     halves = [(42, 132), (43, 132), (42, 131), (43, 131)]
     rows = [wire.insert(5, 0x20 * at, at, "elm", label, number) for at, (number, label) in enumerate(halves, 2)]
     path = tmp_path / "a.bin"
     path.write_bytes(b"".join([wire.goods(131), wire.goods(132), wire.begin(5, 0x10), *rows, wire.commit(5, 0xF0)]))
-    names = ("-o", "labels=131=shop.goods,132=shop.goods")
+    names = ("-o", f"labels={named}")
     expected = ordered(tables(path, *names))
     assert len(expected["changes"]) == 2
     assert ordered(tables(path, *names, "-o", "split_size=64")) == expected

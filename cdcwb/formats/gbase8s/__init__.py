@@ -80,8 +80,11 @@ class GBase8s(StreamFormat):
 
     def make_plan(self, paths: Sequence[str], options: Options, run: Run) -> Plan:
         """See :meth:`cdcwb.formats.records.RecordFormat.make_plan`. A file of names may be invalid, so it is read first
-        of all. Halves of updates are paired by table, so labels with the same name are one table."""
+        of all. Halves of updates are paired by table, so labels with the same name are one table; that of a label
+        without one is its number."""
         names, _ = options.names_of(paths)
+        numbers = [one for schema, one in names.values() if schema is None and one.isdecimal() and len(one) < 11]
+        names = {int(one): (None, one) for one in numbers if str(int(one)) == one} | names
         first: dict[Any, int] = {}
         same = {label: one for label, name in names.items() if (one := first.setdefault(name, label)) != label}
         return super().make_plan(paths, replace(options, same=same), run)
