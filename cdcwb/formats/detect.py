@@ -54,6 +54,8 @@ _TYPES: Final = (
     (rb"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (rb"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     (rb"PK\x05\x06", "an empty ZIP archive", _NO_CAPTURE),
+    (rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd", "a compressed file", "; decompress it once"),
+    (rb"\xff\xfe\0\0|\0\0\xfe\xff", "a text in UTF-32", "; save it in UTF-8"),
     (rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", "a file compressed with bzip2", _DECOMPRESS),
     (rb"\xfd7zXZ\0", "a file compressed with xz", _DECOMPRESS),
     (rb"LZIP\x01", "a file compressed with lzip", _DECOMPRESS),

@@ -76,6 +76,8 @@ def constant(data: bytes) -> Callable[[Path], bytes]:
         (constant(b"GIF89a" + bytes(99)), "this is a GIF image"),
         (constant(tar()), "this is a tar archive; unpack it"),
         (constant(gzip.compress(tar())), "this is gzip data that holds a tar archive; unpack it"),
+        (constant(gzip.compress(gzip.compress(TEXT))), "this is gzip data that holds a compressed file; decompress it"),
+        (constant(TEXT.decode().encode("utf-32")), "this is a text in UTF-32; save it in UTF-8"),
         (constant(gzip.compress(b"")), "the gzip file is empty: nothing is compressed in it"),
         (constant(b"\x1f\x8b\x08\0" + bytes(20)), "the gzip data is"),
         (constant(zipped("a.csv", "b.csv")), "this is a ZIP archive with 2 files; unpack it"),
