@@ -184,6 +184,15 @@ def test_each_row_has_the_version_that_its_file_came_with(tmp_path: Path) -> Non
     assert [dict(row["key"]) for row in rows] == [{"ID": number} for number in "1123"]
 
 
+def test_files_that_nothing_shows_to_be_of_a_full_load_are_a_problem(tmp_path: Path) -> None:
+    change = "header__change_seq,header__change_oper,id\n1,I,7\n"
+    folder = write(tmp_path, {"boat__ct/1.csv": change, "boat.csv": "id\n1\n", "mast/LOAD1.csv": "id\n1\n"})
+    assert problems(folder) == []
+    (folder / "notes.csv").write_text("who,what\nAnn,paint\n")
+    (found,) = problems(folder)
+    assert (found[0], "the table of notes.csv" in found[1]) == ("inferred", True)
+
+
 def test_without_a_side_file_the_header_line_is_the_version(tmp_path: Path) -> None:
     write(tmp_path, {"t__ct/1.csv": "header__change_oper,B,A\nI,1,2\n", "t__ct/2.csv": "header__change_oper,B\nI,1\n"})
     one, two = versions(tmp_path)

@@ -213,13 +213,20 @@ class QlikChangeTable(TableRows):
             plan.detected.append(
                 detected_row("prefix", options.prefix or layout.PREFIX, "no file has header columns", overridden=False)
             )
-        read = [found for found in probes if found.file.kind != BROKEN]
-        if read and all(entry.role == LOAD for entry in plan.files) and not any(found.side for found in read):
+        entries = [*zip(plan.files, probes, strict=True)]
+        evident = {entry.table for entry, found in entries if entry.role != LOAD or found.side}
+        guessed = [
+            entry.path
+            for entry, found in entries
+            if found.file.kind != BROKEN and entry.table not in evident
+            if not (evident and Path(entry.path).name.upper().startswith("LOAD"))
+        ]
+        if guessed:
             sentence = (
-                "no file has header columns or a side file (.dfm), so nothing shows that these are files of a full "
-                "load: rows are read as REFRESH; name another format if they are not"
+                f"no file has header columns or a side file (.dfm) for the table of {files_named(guessed)}, so nothing "
+                "shows that this is a full load: rows are read as REFRESH; leave out what is not, or name its format"
             )
-            plan.problems.append(problem_row(Problem.INFERRED, sentence, file=read[0].file.path))
+            plan.problems.append(problem_row(Problem.INFERRED, sentence, file=guessed[0]))
         why = GIVEN if "charset" in given else "the files do not give it; assumed"
         plan.detected.append(detected_row("charset", options.charset, why, "charset" in given))
         said = ((*one, found.file.path) for found in probes for one in conclusions(found.file, given))
