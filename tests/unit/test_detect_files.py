@@ -105,6 +105,7 @@ def constant(data: bytes) -> Callable[[Path], bytes]:
         (constant(b'<?xml version="1.0"?>\n<nds dtdversion="4.0"><input/></nds>\n'), "this is an XDS document, which"),
         (constant(b'<modify class-name="T"><association>a=1</association></modify>\n'), "this is an XDS document"),
         (constant(b"GGS tokens:\n 5200 1400 4141 : R...AA\n"), "this is output of Logdump without a record header"),
+        (constant(b'{"database":"shop","table":"stock","type":"ins'), "no format recognises this text file"),
         (constant(b"Once upon a time there was\na short text.\n"), "no format recognises this text file"),
         (constant(bytes(range(256)) * 8), "no format recognises this binary file"),
     ],

@@ -43,7 +43,6 @@ __all__ = ["GoldenGateExport"]
 
 _HEAD: Final = 1 << 16
 _DECLARED: Final = re.compile(rb"<\?xml[^<>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"'][^<>]*>")
-_FIELDS: Final = (b'"op_type"', b'"table"')
 _JOINED: Final = re.compile(rb"\}\s*\{")
 _ONE_EACH: Final = "several objects in a message are not read: set the handler's mode to op, which writes one"
 _NO_ZONE: Final = "times of JSON and XML exports have no zone; give it with the option time_zone"
@@ -243,6 +242,6 @@ def _is_message(value: bytes) -> bool:
         body = decode(value, [])
         return bool(isinstance(body, dict) and record_of(body))
     except CutOff:
-        return any(name in value for name in _FIELDS)
+        return b'"op_type"' in value
     except ValueError:
         return False
