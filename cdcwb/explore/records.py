@@ -105,9 +105,10 @@ class Records:
                 event[name] = dict(value) if name in MAPS else value
         if dissection.event.get("problems"):
             event["problems"] = dissection.event["problems"]
-        event["raw"] = dissection.record
-        if dissection.offset != offset:
-            raise CaptureError(f"has changed: a record begins at {dissection.offset}", path=str(path), offset=offset)
+        begin = dissection.event.get("offset", dissection.offset)  # a message may have several rows
+        if begin != offset:
+            raise CaptureError(f"has changed: a record begins at {begin}", path=str(path), offset=offset)
+        event["raw"] = dissection.event.get("raw", dissection.record or None)
         has_bytes = bool(dissection.record) or dissection.length == 0
         return Record(row, event, dissection.record if has_bytes else None, dissection.field, dissection.note)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdcwb.explore.model import Explorer
 from cdcwb.formats import identify, inspect
 from cdcwb.opening import open_small
 from cdcwb.testing import check_format
@@ -75,6 +76,16 @@ def test_every_row_has_its_own_bytes_of_the_message(tmp_path: Path) -> None:
         assert (shown.offset, shown.event["offset"]) == (
             (0, row["offset"]) if row in rows[:3] else (rows[3]["offset"], row["offset"])
         )
+
+
+def test_the_explorer_shows_every_row_with_the_bytes_of_its_message(tmp_path: Path) -> None:
+    path = topic(tmp_path, MESSAGE, UPDATE)
+    explorer = Explorer.open(path)
+    for number, event in enumerate(small(path).table("events").to_pylist()):
+        record = explorer.records.read(number)
+        assert record.event["after"] == dict(event["after"])
+        assert (record.event["offset"], record.event["raw"]) == (event["offset"], event["raw"])
+        assert json.loads(record.data or b"") == (MESSAGE if number < 3 else UPDATE)
 
 
 def test_rows_of_a_dataframe_or_of_base64_are_the_same(tmp_path: Path) -> None:
