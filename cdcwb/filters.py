@@ -490,7 +490,7 @@ class _Parser:
         if word.kind == "text" and kind in ("text", "any") and value is None:
             value = word.text
         elif word.kind == "number" and kind in ("number", "any"):
-            value = _number(word.text, is_whole=kind == "number")
+            value = number_of(word.text, is_whole=kind == "number")
         if value is None:
             wanted = {"text": 'a text in quotes, such as "x"', "time": "a time in quotes", "any": "a text or a number"}
             null = "null or missing, for" if of_row else "or null, for the column"
@@ -503,7 +503,8 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(NUMBER, text.strip()) is not None
 
 
-def _number(text: str, is_whole: bool) -> Decimal | int | None:
+def number_of(text: str, is_whole: bool) -> Decimal | int | None:
+    """The number of a text of any length, None for other texts; an integer is at most the largest of 64 bits."""
     plain = text.replace("_", "")
     if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)", plain):
         number = int(plain, 16) if "x" in plain.lower() else int(Decimal(plain))  # of any length

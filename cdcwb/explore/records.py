@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError, OptionError
-from cdcwb.filters import ALIASES
+from cdcwb.filters import ALIASES, number_of
 from cdcwb.formats import get_format
 from cdcwb.formats.dissector import Field
 from cdcwb.formats.options import nearest
@@ -224,8 +224,8 @@ def _anywhere(index: RecordIndex, value: str, near: int) -> int:
             return row
     if _as_time(value) is not None and re.search(r"[-:]", value):
         return _in_column(index, "time", value, near)
-    if value.isdigit() and 1 <= int(value) <= index.records:
-        return int(value) - 1
+    if value.isdecimal() and 1 <= _integer(value) <= index.records:
+        return _integer(value) - 1
     if "position" in index.columns and re.fullmatch(r"[0-9A-Fa-f.:]+", value):
         return _in_column(index, "position", value, near)
     raise OptionError(f"no record has '{visible(value)}' as {joined(places(index), 'or')}")
@@ -303,11 +303,10 @@ def _file(index: RecordIndex, name: str) -> int:
 
 
 def _integer(text: str) -> int:
-    plain = text.replace(",", "").replace("_", "").lower()
-    try:
-        return int(plain, 16 if plain.startswith("0x") else 10)
-    except ValueError:
-        raise OptionError(f"expected a whole number, found '{visible(text)}'") from None
+    number = number_of(text.replace(",", ""), is_whole=True)
+    if number is None:
+        raise OptionError(f"expected a whole number, found '{visible(text)}'")
+    return int(number)
 
 
 def _as_time(text: str) -> dt.datetime | None:

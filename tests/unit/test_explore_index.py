@@ -126,6 +126,12 @@ def test_a_place_can_be_gone_to(name: str, text: str, column: str, value: Any, t
     assert found == value or str(found).endswith(f"/{value}")
 
 
+def test_a_number_may_be_of_any_size(tmp_path: Path) -> None:
+    index = open_source(saved(DATA / "goldengate", tmp_path / "saved")).index
+    with pytest.raises(OptionError, match="no record has a csn of 99999999999999999999 or higher"):
+        find(index, "csn 99999999999999999999", 0)
+
+
 def test_a_position_that_no_record_has_gives_the_next_higher_one(tmp_path: Path) -> None:
     index = open_source(saved(DATA / "gbase8s", tmp_path / "saved")).index
     positions = [value for row in range(index.records) if (value := index.columns["position"].value(row))]
@@ -155,6 +161,8 @@ def test_a_time_gives_the_first_record_at_or_after_it(tmp_path: Path) -> None:
         ("time soon", "expected a time such as"),
         ("steam-2.bin offset 1", "the capture has no file 'steam-2.bin'. Did you mean 'stream-2.bin'?"),
         ("lsn FFFFFFFFFFFFFFFF", "no record has a position of FFFFFFFFFFFFFFFF or higher"),
+        ("²", "no record has '²' as record"),
+        ("9" * 5000, "no record has a position of 999"),
     ],
 )
 def test_a_place_that_is_none_is_said_with_those_there_are(text: str, said: str, tmp_path: Path) -> None:
