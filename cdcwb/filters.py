@@ -340,6 +340,10 @@ def parse(line: str, kinds: Mapping[str, str] | None = KINDS) -> Filter | None:
         return None
     if len(line) > _LONGEST:
         raise FilterError(f"a filter has at most {_LONGEST:,} characters", _LONGEST)
+    try:
+        line.encode()
+    except UnicodeEncodeError as wrong:  # bytes of a command line in another character set
+        raise FilterError(f"at character {wrong.start + 1}: expected text in UTF-8", wrong.start) from None
     return _Parser(line, kinds).filter()
 
 

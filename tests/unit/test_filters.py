@@ -123,6 +123,7 @@ def test_values_of_typed_columns_are_compared_as_text_would_be() -> None:
     ("line", "said"),
     [
         ("table = 'x'", "at character 7: '=' means nothing here; write == to compare"),
+        ("table contains '\udcff'", "at character 17: expected text in UTF-8"),
         ("outcome <> 'open'", "at character 9: '<>' means nothing here; write != to compare"),
         ("user IS NULL", "found 'IS'; write == null or != null"),
         ("user is not null", "write == null or != null"),
