@@ -100,6 +100,9 @@ class Records:
         offset = self._index.number("offset", row)
         dissection = get_format(self._index.format).inspect(str(path), offset, self._source.options)
         event = self._event_of_index(row)
+        if dissection.file != str(path):
+            note = f"continues the record at offset {dissection.offset} of {dissection.file}"
+            return Record(row, event, dissection.record, dissection.field, note)
         for name, value in dissection.event.items():
             if name in event and (event[name] is None or name in MAPS) and value is not None:
                 event[name] = dict(value) if name in MAPS else value

@@ -432,22 +432,27 @@ class RecordFormat(Format):
     def inspect(self, path: str, offset: int, options: Mapping[str, Any]) -> Inspection:
         """The record (or gap) at ``offset`` of the decompressed file. In a large file the settings are detected from
         its first bytes and from those that precede the record. If something is missing there, the folder's first file
-        and the preceding file are examined. Raises CaptureError if the file ends before ``offset``."""
+        and the preceding file are examined; of a record that the file cuts off, the following file. Raises
+        CaptureError if the file ends before ``offset``."""
         checked = self.parse_options(options)
         entry = FileEntry.of(path, checked.shape)
         if not 0 <= offset < entry.size:
             raise CaptureError(f"the file has {entry.size} bytes", path=path, offset=offset)
-        inspection, is_complete = self._inspect([entry], offset, checked)
-        earlier = [] if is_complete else _earlier(path)
-        if earlier:
-            with contextlib.suppress(CaptureError):
-                files = [*(FileEntry.of(file, checked.shape) for file in earlier), entry]
-                inspection, _ = self._inspect(files, offset, checked)
+        inspection, is_complete = self._inspect([entry], 0, offset, checked)
+        is_cut = inspection.event.get("kind") == Kind.MALFORMED and inspection.offset + inspection.length == entry.size
+        first, later = _neighbours(path) if is_cut or not is_complete else ([], [])
+        with contextlib.suppress(CaptureError):
+            after = [FileEntry.of(file, checked.shape) for file in later if is_cut]
+            if after:
+                inspection, is_complete = self._inspect([entry, *after], 0, offset, checked)
+            if first and not is_complete:
+                files = [*(FileEntry.of(file, checked.shape) for file in first), entry, *after]
+                inspection, _ = self._inspect(files, len(first), offset, checked)
         return inspection
 
-    def _inspect(self, files: list[FileEntry], offset: int, options: Any) -> tuple[Inspection, bool]:
-        """The inspection of an offset in the last of the files, and whether it needs no earlier file."""
-        entry, index = files[-1], len(files) - 1
+    def _inspect(self, files: list[FileEntry], index: int, offset: int, options: Any) -> tuple[Inspection, bool]:
+        """The inspection of an offset in one of the files, and whether it needs no earlier file."""
+        entry = files[index]
         with Stream(files) as stream:
             # the byte of the stream at the offset; the next one for notes between digits
             within = bisect.bisect_right(range(entry.length), offset, key=lambda at: stream.span(index, at, at + 1)[1])
@@ -532,11 +537,12 @@ def _cut(files: list[FileEntry], framing: Framing, split_size: int | None) -> li
     return cuts
 
 
-def _earlier(path: str) -> list[str]:
-    """The first file of the folder and the preceding file, since the files of a folder continue one stream."""
+def _neighbours(path: str) -> tuple[list[str], list[str]]:
+    """The first file of the folder and the preceding file; and the following one: the files of a folder continue one
+    stream."""
     names = list_files(folders_of(path)[0])
     own = next((index for index, name in enumerate(names) if same_file(name, path)), 0)
-    return sorted({names[0], names[own - 1]}, key=names.index) if own else []
+    return sorted({names[0], names[own - 1]}, key=names.index) if own else [], names[own + 1 : own + 2]
 
 
 def _note(path: str, start: int, stop: int) -> Inspection:

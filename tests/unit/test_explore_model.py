@@ -17,6 +17,7 @@ from cdcwb.index.changes import TooManyChangesError
 from cdcwb.index.selection import Selection
 from cdcwb.index.source import IndexedCapture
 from tests.explore_captures import DATA, explorer_of, saved
+from tests.made import generate
 
 FORMATS = ("gbase8s", "goldengate", "qlik-kafka", "qlik-change-table", "debezium")
 
@@ -252,6 +253,22 @@ def test_a_file_that_was_cut_since_is_told_and_not_guessed_at(tmp_path: Path) ->
         first.write_bytes(changed)
         explorer.choose(row)
         assert explorer.detail()["note"].startswith("from the saved events: ")
+
+
+def test_the_rest_of_a_record_shows_the_record_that_it_continues(tmp_path: Path) -> None:
+    made = generate("gbase8s", changes=40, seed=1, to=tmp_path / "made", files=2, cut_records=True)
+    explorer = Explorer.open(made / "capture")
+    explorer.apply('kind == "fragment"')
+    rest = explorer.record()
+    assert (explorer.shown, rest.event["offset"]) == (1, 0)
+    assert rest.note == f"continues the record at offset {explorer.index.number('offset', rest.row - 1)} of " + str(
+        explorer.index.file_of(rest.row - 1)["file"]
+    )
+    content = Path(explorer.index.file_of(rest.row)["file"]).read_bytes()
+    assert (rest.data or b"").endswith(content[: rest.event["length"]])
+    explorer.choose(rest.row - 1)
+    cut = explorer.record()
+    assert (cut.data, cut.event["operation"], len(cut.event["after"])) == (rest.data, "INSERT", 7)
 
 
 @pytest.mark.parametrize("name", ["charset", "byte_order"])
