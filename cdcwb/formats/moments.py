@@ -137,8 +137,6 @@ _QUARTER: Final = 15 * _MINUTE
 _FIXED: Final = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_EARLIEST: Final = (datetime(1, 1, 3) - _EPOCH) // _MICROSECOND
-_LATEST: Final = (datetime(9999, 12, 29) - _EPOCH) // _MICROSECOND
 
 Zone = ZoneInfo | timedelta
 """A time zone: of a region, or a fixed offset."""
@@ -176,7 +174,7 @@ def to_utc(moment: Ints, zone: Zone) -> tuple[Ints, Bools]:
 
 def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
     """The offset in force at a local time, and whether it is ambiguous or missing."""
-    if not _EARLIEST <= moment <= _LATEST:
+    if not EARLIEST <= moment <= LATEST:
         return 0, False
     local = _EPOCH + timedelta(microseconds=moment)
     both: list[Any] = [local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)]
@@ -185,10 +183,12 @@ def _offset(moment: int, zone: ZoneInfo) -> tuple[int, bool]:
 
 def in_utc(us: Ints, state: npt.NDArray[np.int8], zone: Zone) -> Bools:
     """Converts the times of :func:`iso_times` that have no zone of their own; a mask of those that are ambiguous or do
-    not exist in the zone."""
+    not exist in the zone. One that leaves the calendar is invalid."""
     doubtful, bare = np.zeros(len(us), dtype=np.bool_), np.flatnonzero(state & (IS_TIME | HAS_ZONE) == IS_TIME)
     us[bare], doubtful[bare] = to_utc(us[bare], zone)
-    return doubtful
+    left = (us < EARLIEST) | (us > LATEST)
+    state[left] = _WRONG
+    return doubtful & ~left
 
 
 def offset_name(offset: int) -> str:

@@ -67,7 +67,7 @@ from cdcwb.formats.dissector import (
 )  # fmt: skip
 from cdcwb.formats.files import list_files
 from cdcwb.formats.kernels import Bools, Ints
-from cdcwb.formats.moments import EARLIEST, IS_TIME, LATEST, MICROSECONDS, Zone, in_utc, iso_times
+from cdcwb.formats.moments import IS_TIME, MICROSECONDS, Zone, in_utc, iso_times
 from cdcwb.formats.requests import common_types, images_of, no_table, request_schema, select, selected, versions_of
 from cdcwb.formats.source import folders_of
 from cdcwb.formats.table_splits import FileRange, RowScan, Split, cut, read_range, row_kinds, splits_of
@@ -135,11 +135,11 @@ class RowBatch:
         texts = self.text(name)
         utc, state = iso_times(texts)
         doubtful = in_utc(utc, state, timedelta(0) if zone is None else zone)
-        is_time = (state & IS_TIME > 0) & (utc >= EARLIEST) & (utc <= LATEST)
+        is_time = state & IS_TIME > 0
         invalid = (state > 0) & ~is_time
         self.problem(invalid, Problem.TIME_RANGE, lambda row: f"{name}: expected a time, found {texts[row].as_py()!r}")
         said = "is ambiguous or missing in its time zone; the earlier one is used"
-        self.problem(doubtful & is_time, Problem.TIME_ZONE, lambda row: f"{name}: {texts[row].as_py()} {said}")
+        self.problem(doubtful, Problem.TIME_ZONE, lambda row: f"{name}: {texts[row].as_py()} {said}")
         return pa.array(utc, MICROSECONDS, mask=~is_time)
 
     def operations(

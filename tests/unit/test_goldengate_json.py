@@ -287,6 +287,8 @@ def test_a_zone_in_the_text_counts_before_any_other(tmp_path: Path, text: str, o
 def test_times_that_are_invalid_or_ambiguous_are_problems(tmp_path: Path) -> None:
     row = event(tmp_path, {**META, "op_ts": "yesterday", "after": NEW}, time_zone="UTC")
     assert (row["changed_at"], codes(row)) == (None, ["value"])
+    row = event(tmp_path, {**META, "op_ts": "9999-12-31 23:59:59.000000", "after": NEW}, time_zone="-05:00")
+    assert (row["changed_at"], codes(row)) == (None, ["value"])
     row = event(tmp_path, {**META, "op_ts": "2024-10-27 02:30:00.000000", "after": NEW}, time_zone="Europe/Berlin")
     assert (row["changed_at"], codes(row)) == (dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC), ["time_zone"])
 

@@ -58,6 +58,12 @@ def test_zones_that_change_by_half_an_hour_are_met() -> None:
     assert doubtful.tolist() == [True, False]
 
 
+def test_times_at_both_ends_of_the_calendar_are_shifted() -> None:
+    zone = parse_zone("Europe/Berlin")
+    utc, _ = to_utc(np.array([us("0001-01-01 00:00:00"), us("9999-12-31 23:59:59.999999")]), zone)
+    assert utc.tolist() == [us("0001-01-01") - (53 * 60 + 28) * 1_000_000, us("9999-12-31 22:59:59.999999")]
+
+
 def test_times_outside_the_calendar_do_not_fail() -> None:
     utc, _ = to_utc(np.array([-(1 << 62), 1 << 62]), parse_zone("Europe/Berlin"))
     assert len(utc) == 2

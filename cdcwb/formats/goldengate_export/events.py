@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.formats.arrays import as_array, text_array
+from cdcwb.formats.arrays import text_array
 from cdcwb.formats.goldengate.definitions import names_of
 from cdcwb.formats.goldengate_export.layout import OPERATIONS, RESERVED, TRANS_IND, is_template, role_of, token_role
 from cdcwb.formats.json_values import parse_json
 from cdcwb.formats.kernels import Bools, Ints
 from cdcwb.formats.messages.connect import plain
-from cdcwb.formats.moments import MICROSECONDS, Zone, moments, to_utc
+from cdcwb.formats.moments import HAS_ZONE, IS_TIME, MICROSECONDS, Zone, in_utc, iso_times
 from cdcwb.formats.requests import inferred_version
 from cdcwb.model import Kind, Operation, Problem
 from cdcwb.words import unique_names
@@ -29,7 +29,6 @@ Event = dict[str, Any]
 
 _POSITION: Final = 20  # digits: ten of the trail's sequence number, ten of the record's RBA
 _MISSING: Final = "_isMissing"  # ends the name of the companion of a column
-_ZONED: Final = r"\d[Zz]$|:\d{2}(\.\d+)?[+-]\d{2}:?\d{2}$"
 _IMAGES: Final = ("before", "after")
 _OBJECT: Final = (dict, type(None))
 _NEEDED: Final = frozenset({"table", "operation", "time", "position", "seqno", "rba", "xid", "csn", "txind"})
@@ -281,12 +280,11 @@ def times_of(texts: Sequence[str | None], zone: Zone | None) -> RecordTimes:
     microseconds are truncated. Without ``zone`` only times with a zone of their own are known."""
     times = text_array(texts)
     colon = pc.fill_null(pc.equal(pc.utf8_slice_codeunits(times, 10, 11), ":"), False)
-    values, invalid = moments(pc.if_else(colon, pc.utf8_replace_slice(times, 10, 11, " "), times))
-    zoned = pc.fill_null(pc.match_substring_regex(times, _ZONED), False)
-    index = np.flatnonzero(as_array(pc.and_not(values.is_valid(), zoned)))
+    us, state = iso_times(pc.if_else(colon, pc.utf8_replace_slice(times, 10, 11, " "), times))
+    bare, doubtful = np.flatnonzero(state & (IS_TIME | HAS_ZONE) == IS_TIME), np.zeros(0, dtype=np.int64)
     if zone is None:
-        return RecordTimes(pc.if_else(zoned, values, pa.scalar(None, values.type)), invalid, len(index), index[:0])
-    micros = np.array(pc.fill_null(values.cast(pa.int64()), 0))
-    micros[index], doubts = to_utc(micros[index], zone)
-    times = pa.array(micros, MICROSECONDS, mask=as_array(values.is_null()))
-    return RecordTimes(times, invalid, len(index), index[doubts])
+        state[bare] = 0
+    else:
+        doubtful = np.flatnonzero(in_utc(us, state, zone))
+    unknown = state & IS_TIME == 0
+    return RecordTimes(pa.array(us, MICROSECONDS, mask=unknown), unknown & (state > 0), len(bare), doubtful)

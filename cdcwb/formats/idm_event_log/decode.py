@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from cdcwb.formats.arrays import as_array, as_text, content_of, slices
 from cdcwb.formats.kernels import Bools, Bytes, Ints, kernel
-from cdcwb.formats.moments import EARLIEST, IS_TIME, LATEST, Zone, in_utc, iso_times, parse_zone
+from cdcwb.formats.moments import IS_TIME, Zone, in_utc, iso_times, parse_zone
 
 
 def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
@@ -133,8 +133,7 @@ def parse_times(texts: pa.StringArray, zone: str | Zone | None = None) -> EventT
         index = coded.indices.to_numpy()
         utc[others], state[others] = (one[index] for one in _other_times(tuple(coded.dictionary.to_pylist())))
     doubtful = in_utc(utc, state, zone_of(zone))
-    is_time = (state & IS_TIME > 0) & (utc >= EARLIEST) & (utc <= LATEST)
-    return EventTimes(pa.array(utc, mask=~is_time), doubtful & is_time)
+    return EventTimes(pa.array(utc, mask=state & IS_TIME == 0), doubtful)
 
 
 @lru_cache(maxsize=4)  # invalid texts repeat in every batch
