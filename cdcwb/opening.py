@@ -26,7 +26,7 @@ from cdcwb.formats.source import absolute, fetched, folders_of, forget, is_file,
 from cdcwb.local_tables import LocalTables, Origin, ReadingPlan, is_small, plain, run_for, tables_of
 from cdcwb.stored import check_tables
 from cdcwb.tables import Live, LiveRows, Saved
-from cdcwb.words import plural, size
+from cdcwb.words import is_text, plural, size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,6 +157,9 @@ def _check_files(files: list[str], format: str, options: dict[str, Any]) -> Read
     common = check_options(fmt, options)
     if recognition.refusal is not None:
         raise recognition.refusal
+    for file in files:
+        if not is_text(file):
+            raise CaptureError("the name of a file is not valid UTF-8; rename it", path=file)
     return Reading(files, format, fmt, recognition, options, common)
 
 

@@ -211,6 +211,11 @@ def visible(text: object, limit: int = 120) -> str:
 # --- names that repeat ------------------------------------------------------------------------------------------------
 
 
+def is_text(text: str) -> bool:
+    """Whether it can be written in UTF-8; of an argument or the name of a file, any byte is possible."""
+    return text.encode(errors="ignore").decode() == text
+
+
 def unique_names(names: Iterable[str], taken: Iterable[str] = (), separator: str = "#") -> tuple[str, ...]:
     """The names in their order, each different from the others and from those in ``taken``.
 

@@ -18,6 +18,7 @@ from cdcwb.cli.console import DOWN, FINE, INTERNAL, UNUSABLE, of_source, safe, s
 from cdcwb.cli.open import open_capture
 from cdcwb.errors import SourceDownError
 from cdcwb.formats.options import nearest
+from cdcwb.words import is_text
 
 _ALL: Final = 10_000  # characters of a sentence
 
@@ -108,6 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as raised:
         failure = of_source(raised)
         text = sentence(failure)
+        wrong_bytes = [one for one in arguments or sys.argv[1:] if not is_text(one)]
+        if text is None and wrong_bytes:
+            text = safe(f"expected text in UTF-8, found the argument {wrong_bytes[0]}")
         if text is None:
             traceback.print_exc()
             print("cdcwb: this is an error in cdcwb, not in the input", file=sys.stderr)

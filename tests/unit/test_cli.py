@@ -152,6 +152,27 @@ def test_file_names_cannot_command_the_terminal(
         assert {"\x1b", "\x07", "\u202e"}.isdisjoint(out + err)
 
 
+@pytest.mark.parametrize("option", [("--driver-user", "\udcff"), ("-o", "schema=\udcff")])
+def test_an_argument_that_is_not_utf8_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, option: tuple[str, str]
+) -> None:
+    code, _, err = run(capsys, "xds", DATA / "idm-event-log", "--to", tmp_path / "\udcff.xml", *option)
+    assert code == 2
+    assert "\\udcff" in one_sentence(err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_whose_name_is_not_utf8_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], capture: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "\udcff.bin").write_bytes(capture.read_bytes())
+    code, _, err = run(capsys, "summary", tmp_path)
+    assert (code, one_sentence(err)) == (
+        2,
+        f"cdcwb: {tmp_path}/\\udcff.bin: the name of a file is not valid UTF-8; rename it",
+    )
+
+
 def test_doctor_ends_with_2_only_for_what_is_needed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
