@@ -17,7 +17,7 @@ from cdcwb.errors import OptionError
 from cdcwb.filtering import FilteredTables, Limit, check_names, condition_of, limits_of
 from cdcwb.formats import Paths
 from cdcwb.formats.dissector import TableRequest
-from cdcwb.formats.options import as_moment, event_columns
+from cdcwb.formats.options import as_moment, check_window, event_columns
 from cdcwb.local_tables import Origin
 from cdcwb.opening import check_capture, open_rows, open_tables
 from cdcwb.tables import Live, Saved, Tables, rows_of
@@ -340,11 +340,12 @@ class Capture:
         a filter of the explorer (:mod:`cdcwb.filters`); a table that lacks a column of it keeps the rows of the
         transactions that have an event (with values or changed columns: a change) for which it holds.
 
-        Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time, and
-        an invalid filter.
+        Raises OptionError for no tables or transactions, a table that the capture does not have, an invalid time or
+        window, and an invalid filter.
         """
         named = {"tables": _named("tables", tables), "transactions": _named("transactions", transactions)}
         times = {"time_from": _moment("time_from", time_from), "time_to": _moment("time_to", time_to)}
+        check_window(*times.values())
         condition = condition_of(where or "", lambda: self.whole.rows("table_versions", ["columns"]))
         check_names(self.whole, named["tables"] or (), named["transactions"] or ())
         return self.matching(*limits_of(named | times), *([] if condition is None else [condition]))

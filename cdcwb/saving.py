@@ -52,7 +52,8 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
     target = Path(os.path.realpath(absolute(directory)))  # the JVM may have another working directory
     with naming(target):
         replaces = overwrite and is_saved(target)
-        if target.exists() and not replaces and (not target.is_dir() or any(target.iterdir())):
+        exists = target.exists() or target.is_symlink()  # to itself
+        if exists and not replaces and (not target.is_dir() or any(target.iterdir())):
             advice = "overwrite=True (--overwrite) replaces a saved capture"
             raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -160,6 +160,12 @@ def as_moment(name: str, value: str | dt.datetime) -> dt.datetime:
         raise OptionError(f"{name}: expected a time such as 2025-03-23T10:57:19Z, found {value!r}") from None
 
 
+def check_window(time_from: dt.datetime | None, time_to: dt.datetime | None) -> None:
+    """Raises OptionError for a window that ends before it begins."""
+    if time_from is not None and time_to is not None and time_from > time_to:
+        raise OptionError(f"time_from ({time_from.isoformat()}) is after time_to ({time_to.isoformat()})")
+
+
 def as_number(value: Any) -> Any:
     """A text that is a number as that number; other values unchanged."""
     if isinstance(value, str):

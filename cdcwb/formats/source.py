@@ -626,10 +626,13 @@ class Source:
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A local path as an absolute one, a URL as it is."""
+    """A local path as an absolute one, a URL as it is. Raises CaptureError without a working directory."""
     if is_remote(path):
         return str(path)
-    return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - no error for the home of an unknown user
+    try:
+        return str(Path(os.path.expanduser(path)).absolute())  # noqa: PTH111 - no error for the home of an unknown user
+    except FileNotFoundError:
+        raise CaptureError("the working directory no longer exists", path=str(path)) from None
 
 
 def fetched(path: str | os.PathLike[str]) -> Path:

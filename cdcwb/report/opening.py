@@ -15,7 +15,7 @@ from cdcwb.dataset import answer_of
 from cdcwb.errors import OptionError
 from cdcwb.formats import FORMATS
 from cdcwb.formats.moments import parse_zone
-from cdcwb.formats.options import as_list, as_object, nearest
+from cdcwb.formats.options import as_list, as_object, check_window, nearest
 from cdcwb.formats.source import absolute, is_remote
 from cdcwb.report import show
 from cdcwb.times import parse_time
@@ -209,8 +209,7 @@ def check_parameters(
         found_at = wrong.tried(partial(_find, path), "")
         times = {"time_from": time_from, "time_to": time_to}
         begin, end = (wrong.tried(partial(_time, name, text), None) for name, text in times.items())
-        if begin is not None and end is not None and begin > end:
-            wrong.append(f"time_from ({time_from}) is after time_to ({time_to})")
+        wrong.tried(partial(check_window, begin, end), None)
         names: list[str] = wrong.tried(partial(_tables, tables), [])
         target = Path(absolute(folder)) if folder else None
         if target is not None and target.exists() and not target.is_dir():

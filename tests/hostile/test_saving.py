@@ -127,6 +127,14 @@ def test_an_empty_folder_is_filled_and_a_link_leads_to_the_new_capture(
     assert names(tmp_path) == ["link", "real"]
 
 
+def test_a_link_to_itself_is_not_replaced(capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "loop"
+    target.symlink_to(target)
+    assert save(capture, target) == 2
+    assert "already exists; not overwritten" in capsys.readouterr().err
+    assert names(tmp_path) == ["loop"]
+
+
 def test_of_three_saves_at_once_exactly_one_succeeds(
     capture: Path, tmp_path: Path, when_described: Callable[[Callable[[], None]], None]
 ) -> None:

@@ -173,6 +173,21 @@ def test_a_file_whose_name_is_not_utf8_is_one_sentence(
     )
 
 
+def test_a_window_that_ends_before_it_begins_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "summary", DATA / "gbase8s", "--from", "2026-01-01", "--until", "2025-01-01")
+    assert (code, "is after time_to" in one_sentence(err)) == (2, True)
+
+
+def test_a_missing_working_directory_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, _, err = run(capsys, "report", "capture", DATA / "gbase8s", "--to", "page.html")
+    assert (code, "the working directory no longer exists" in one_sentence(err)) == (2, True)
+
+
 def test_doctor_ends_with_2_only_for_what_is_needed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
