@@ -143,7 +143,7 @@ class View:
         return next((answer.headline for answer in self.answers().values() if answer.headline), "")
 
     def __repr__(self) -> str:
-        return f"{self.title}: {self.headline}"
+        return f"{self.title}: {self.bench.refusal or self.headline}"
 
     def _ipython_display_(self) -> None:
         if is_live():

@@ -25,7 +25,7 @@ import traitlets
 from plotly.io.json import to_json_plotly
 
 from cdcwb.charts.theme import CONFIG, DARK
-from cdcwb.errors import CaptureError
+from cdcwb.errors import CaptureError, OptionError
 from cdcwb.index.selected import TIME
 from cdcwb.report import show
 from cdcwb.report.answer import FIRST_ROWS, Answer, Document, Figure, PanelState, Table, note
@@ -332,8 +332,11 @@ def _json(figure: go.Figure, brush: bool) -> str:
 
 
 def _times(values: Any) -> tuple[datetime | None, datetime | None]:
-    """The ends of a range of times, the earlier first; the later is excluded."""
+    """The ends of a range of times, the earlier first; the later is excluded. Raises OptionError for other years."""
     if not values:
         return None, None
-    first, last = sorted(time_on_axis(str(value)) for value in values[:2])
+    try:
+        first, last = sorted(time_on_axis(str(value)) for value in values[:2])
+    except (ValueError, OverflowError):
+        raise OptionError("times are in the years 1 to 9999") from None
     return first, last

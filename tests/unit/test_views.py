@@ -173,6 +173,13 @@ def test_a_brush_narrows_the_rest_and_leaves_its_own_figure(views: Views) -> Non
     assert live.controls["count"] == live.controls["total"] == 1500
 
 
+def test_a_brush_outside_the_calendar_selects_nothing_and_says_so(views: Views) -> None:
+    live = Page(views.transactions())
+    live.do("brush", panel="transactions.timeline", x=["2025-01-01 00:00:00", "10000-01-01 00:00:00"])
+    assert "years 1 to 9999" in live.widget.wrong
+    assert not views.bench.selection.chosen()
+
+
 def test_the_charts_of_a_live_page_have_one_axis_of_time(views: Views) -> None:
     live = [Page(views.transactions()), Page(views.masks())]
     layouts = [page.figures[name]["layout"] for page in live for name in page.figures]
@@ -373,6 +380,7 @@ def test_of_too_many_changes_views_say_to_narrow_by_time_first(tmp_path: Path, m
         monkeypatch.setenv("CDCWB_VIEWS", mode)
         views.transactions()._ipython_display_()
         assert said in str(put.pop()["text/html"])
+    assert said in repr(views.transactions())
     assert said in card(capture)  # type: ignore[arg-type]
     with pytest.raises(CaptureError, match="too many for views"):
         _ = views.masks.changed_columns().frame
