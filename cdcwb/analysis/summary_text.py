@@ -140,7 +140,7 @@ def _completeness(transactions: int, numbers: dict[str, int]) -> str:
         what = "the transaction is" if transactions == 1 else f"the {count(transactions)} transactions are"
         return f"whether {what} complete is not known"
     if complete < transactions:
-        return f"{count(complete)} of {plural(transactions, 'transaction')} are complete"
+        return f"{count(complete)} of {plural(transactions, 'transaction')} {'is' if complete == 1 else 'are'} complete"
     return "the transaction is complete" if complete == 1 else f"all {count(complete)} transactions are complete"
 
 

@@ -99,7 +99,7 @@ CONTINUITY: dict[str, Any] = {
         ),
         (
             {"transactions_by_completeness": {"complete": 1, "no_begin": 1}},
-            "Healthy: 1 check passed: every byte; 1 of 2 transactions are complete and there are no problems.",
+            "Healthy: 1 check passed: every byte; 1 of 2 transactions is complete and there are no problems.",
         ),
         (
             {"transactions_by_completeness": {"unknown": 2}},

@@ -26,7 +26,7 @@ from cdcwb.report.opening import TARGETS, Mistakes, asked_of, check_target, limi
 from cdcwb.spark_rows import SparkRows
 from cdcwb.views.pages.page import Facts, Page, panel, tone_for
 from cdcwb.views.view import View, links_of
-from cdcwb.words import count, duration, joined, plural, to_the_second, visible
+from cdcwb.words import count, duration, plural, to_the_second, visible
 from cdcwb.writing import scratch
 
 if TYPE_CHECKING:
@@ -222,10 +222,9 @@ class Replay(_TablePage):
         rows, table = facts["replay_rows"], facts["replay_table"]
         if rows is None:
             return f"Nothing to replay: {'no change names a key' if table else _no_table(facts)}"
-        phrases = [f"{visible(table)} has {plural(rows, 'row')} after replay"]
+        text = f"{visible(table)} has {plural(rows, 'row')} after replay"
         if facts["replay_partial"]:
-            phrases.append(f"{count(facts['replay_partial'])} of them partly known")
-        text = joined(phrases)
+            text += ", partly known" if rows == 1 else f" and {count(facts['replay_partial'])} of them partly known"
         if facts["history_changes"]:
             text += f"; row {visible(facts['history_key'], 80)} has {plural(facts['history_changes'], 'change')}"
         return f"{text}; no second capture to compare with"
