@@ -42,7 +42,8 @@ _READ: Final = (
 _CHANGES: Final = (Kind.CHANGE, Kind.AFTER)
 _PERCENTILES: Final = ("p50_us", "p95_us", "p99_us")
 _BINS: Final = 48
-_WORST: Final = 20
+WORST: Final = 20
+"""The number of slowest transactions that are listed."""
 _NONE: Final = np.iinfo(np.int64).min
 _PLACE: Final = (("transaction_id", pa.string()), ("position", pa.string()), ("file", pa.string()))
 _WORST_ROWS: Final = pa.schema(
@@ -227,7 +228,7 @@ def _slowest(rows: pa.RecordBatch) -> pa.RecordBatch:
     first: dict[Any, int] = {}
     for number, name in enumerate(rows["transaction_id"].to_pylist()):
         first.setdefault(number if name is None else name, number)
-        if len(first) == _WORST:
+        if len(first) == WORST:
             break
     return rows.take(pa.array([*first.values()], pa.int64()))
 

@@ -13,7 +13,7 @@ from cdcwb.analysis import concurrency, integrity
 from cdcwb.analysis import transactions as ask
 from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
-from cdcwb.analysis.lag import HOPS, STAGES, lag
+from cdcwb.analysis.lag import HOPS, STAGES, WORST, lag
 from cdcwb.analysis.positions import missing_numbers, positions, repeated
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
@@ -356,6 +356,8 @@ class Transactions(Page):
         if len(stages) > 2:
             heads += "".join(f"; {hop}_us: {names[hop]}" for hop in stages[1:]) + "; slowest: slowest hop"
         answer.table(worst, f"{heads}; file; offset", none="No time of the source is known.")
+        if len(worst) == WORST:
+            answer.note(f"Only the {WORST} transactions with the greatest lag are listed.")
 
     @panel("Positions")
     def positions(self, answer: Answer) -> None:
