@@ -32,10 +32,10 @@ from cdcwb.dataset import (
     total,
     totals_of,
 )
-from cdcwb.filters import NO_TABLE, as_flags
+from cdcwb.filters import as_flags, labels
 from cdcwb.formats import FORMATS, get_format
 from cdcwb.formats.dissector import CHANGES, Pairing
-from cdcwb.index.columns import Ints, table_labels
+from cdcwb.index.columns import Ints
 from cdcwb.model import EVENTS, Kind
 
 MOST_PLACES: Final = 100
@@ -201,7 +201,7 @@ def _of_positions(name: str, events: pa.RecordBatch) -> pa.RecordBatch:
         if name == "debezium":
             is_ordered = pc.and_(is_ordered, pc.fill_null(pc.is_in(servers[-1], _LOG_ORDER), False))
     elif name in _CHANGE_TABLES:
-        scope = pc.binary_join_element_wise(table_labels(rows), pc.fill_null(rows["operation"], ""), "\0")
+        scope = pc.binary_join_element_wise(*(pc.fill_null(one, "") for one in (labels(rows), rows["operation"])), "\0")
         if name == "sqlserver-ct":
             is_unique = fields["__$seqval"].is_valid()
     columns = {"numbering": "position", "number": rows["position"], "part": part, "scope": scope}
@@ -241,9 +241,8 @@ def _streams(name: str, events: pa.RecordBatch) -> pa.Array:
     if name in ("gbase8s", "idm-event-log"):
         return pa.repeat("", events.num_rows)
     if name in _CHANGE_TABLES:
-        labels = table_labels(events)
-        is_control = pc.or_(pc.equal(labels, NO_TABLE), pc.equal(events["kind"], str(Kind.CONTROL)))
-        return pc.if_else(is_control, events["file"], labels)
+        is_control = pc.equal(events["kind"], str(Kind.CONTROL))
+        return pc.coalesce(pc.if_else(is_control, None, labels(events)), events["file"])
     topic, partition = _header(events, "kafka.topic"), _header(events, "kafka.partition")
     partition = pc.binary_join_element_wise("partition ", partition, "")
     return pc.binary_join_element_wise(pc.coalesce(topic, events["file"]), partition, ", ", null_handling="skip")
