@@ -163,9 +163,9 @@ class Redaction:
 
     def __init__(self, columns: Sequence[RedactedColumn]) -> None:
         self._secret = secrets.token_bytes(32)
-        self._tables = pa.array([target.table.lower() for target in columns], pa.string())
-        self._names = pa.array([target.column.lower() for target in columns], pa.string())
-        self._both = pc.binary_join_element_wise(self._tables, self._names, "\0")
+        tables = pc.utf8_lower(pa.array([target.table for target in columns], pa.string()))
+        self._names = pc.utf8_lower(pa.array([target.column for target in columns], pa.string()))
+        self._both = pc.binary_join_element_wise(tables, self._names, "\0")
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Events or changes. A row of an unknown table has the redacted columns of every table."""

@@ -165,6 +165,13 @@ def test_only_the_named_columns_are_replaced() -> None:
     assert [row["headers"] for row in found] == [[], []]
 
 
+@pytest.mark.parametrize("name", ["ΟΔΟΣ", "İD"])
+def test_letters_whose_lower_case_depends_on_the_library_are_redacted(name: str) -> None:
+    row = {"offset": 0, "kind": "change", "table_name": name, "after": {name: "Piet Holm"}}
+    found = Redaction([RedactedColumn(name, name)]).rows(pa.RecordBatch.from_pylist([row], model.EVENTS))
+    assert "Piet Holm" not in str(found.to_pylist())
+
+
 def test_columns_are_found_whatever_their_case_and_with_or_without_schema() -> None:
     live = opened("goldengate")
     wanted = [RedactedColumn("shop.customer", SECRET)]
