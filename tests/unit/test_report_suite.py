@@ -7,6 +7,7 @@ import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,6 +94,30 @@ def test_every_notebook_opens_what_was_kept_and_gets_the_parameters_it_has(made:
     kept: list[Given] = [("/kept", "auto", {})]
     assert made.given == [("change_masks", kept, {}), ("transactions", kept, {"tables": ["a"]})]
     assert "change_masks has no parameter 'tables' and goes without" in said
+
+
+def test_a_capture_is_kept_anew_if_the_process_that_kept_it_has_ended(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel: Any = SimpleNamespace(ended=False)
+
+    def keep(wanted: ReportRequest, *_: Any) -> list[Given]:
+        kernel.ended = False
+        made.wanted.append(wanted)
+        return [(f"/kept-{len(made.wanted)}", "auto", {})]
+
+    def make(notebook: Path, *rest: Any) -> Report:
+        report = made.make(notebook, *rest)
+        if notebook.stem == "change_masks":
+            kernel.ended = True
+            raise CaptureError("the process ended")
+        return report
+
+    monkeypatch.setattr(suite, "keep", keep)
+    monkeypatch.setattr(suite, "make_report", make)
+    found = run_suite(tmp_path, tmp_path / "out", kernel=kernel)
+    assert [opened[0][0] for _, opened, _ in made.given] == ["/kept-1", "/kept-2"]
+    assert (list(found.facts), list(found.failed)) == (["transactions"], ["change_masks"])
 
 
 def test_the_index_names_every_report_and_what_is_broken(made: Made, tmp_path: Path) -> None:
