@@ -64,6 +64,13 @@ def test_the_worst_transactions_are_those_of_the_slowest_changes(tmp_path: Path)
     assert len(found.worst) == 20
 
 
+@pytest.mark.parametrize("transactions", [19, 20])
+def test_the_table_of_the_worst_transactions_says_that_there_may_be_more(tmp_path: Path, transactions: int) -> None:
+    capture = saved(tmp_path, [debezium(n, captured=7, broker=40) for n in range(1, transactions + 1)])
+    notes = [getattr(block, "text", "") for block in capture.view.transactions.lag().blocks]
+    assert ("Only the 20 transactions with the greatest lag are listed." in notes) == (transactions == 20)
+
+
 def test_lags_over_time_are_those_of_their_bins(tmp_path: Path) -> None:
     found = lag(saved(tmp_path, [debezium(n, captured=10 if n < 30 else 5_000) for n in range(60)]), None)
     bins = {row["at"]: row["p95_us"] for row in found.over_time}

@@ -191,6 +191,11 @@ COMPARED: dict[str, Any] = {
         ),
         (
             "replay_and_reconcile",
+            {**REPLAY, "replay_rows": 1, "replay_partial": 1, "history_changes": None},
+            "shop.customer has 1 row after replay, partly known; no second capture to compare with",
+        ),
+        (
+            "replay_and_reconcile",
             {**REPLAY, "replay_rows": None, "history_changes": None},
             "Nothing to replay: no change names a key",
         ),
