@@ -371,6 +371,7 @@ def parse_key(text: str) -> dict[str, str | None]:
             for name, value in content.items()
         }
     pairs = [part.partition("=") for part in text.split(",")]
-    if not all(sign and name.strip() for name, sign, _ in pairs):
+    key: dict[str, str | None] = {name.strip(): value for name, sign, value in pairs if sign and name.strip()}
+    if len(key) < len(pairs):  # also where a column has two values
         raise ValueError(wrong)
-    return {name.strip(): value for name, _, value in pairs}
+    return key

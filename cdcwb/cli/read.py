@@ -184,19 +184,22 @@ def history(
     from cdcwb.analysis.export import check_target
     from cdcwb.analysis.history import RowHistory
 
+    key = dict(pairs_of_key)
+    if len(key) < len(pairs_of_key):
+        raise OptionError("key: a column is named twice; a row has one value of it")
     as_json = as_json or target == shared.STREAM
     path = None if target is None or target == shared.STREAM else check_target(target, [], ("jsonl",))
     with working("looking through the files") as step:
         capture = opened(source, filters, step, check_images)
         step("looking for the row")
-        changes = RowHistory.of(capture, table, dict(pairs_of_key)).shown
+        changes = RowHistory.of(capture, table, key).shown
     if path is not None:
         write_text(path, "".join(f"{json_line(change)}\n" for change in changes))
         print_lines([safe(f"{target}: {plural(len(changes), 'change')}")])
     elif as_json:
         print_lines([json_line(change) for change in changes])
     else:
-        _print(table, dict(pairs_of_key), changes)
+        _print(table, key, changes)
     return FINE
 
 

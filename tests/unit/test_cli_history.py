@@ -99,7 +99,7 @@ def test_a_key_is_read_from_json_and_from_pairs() -> None:
         "no": None,
     }
     assert parse_key("id=42, other=x=y") == {"id": "42", "other": "x=y"}
-    for wrong in ("id", "=4", "{", "id=1,,"):
+    for wrong in ("id", "=4", "{", "id=1,,", "id=1,id=2"):
         with pytest.raises(ValueError, match="key: expected"):
             parse_key(wrong)
 
@@ -110,6 +110,11 @@ def test_a_row_needs_a_table_and_a_key(capsys: pytest.CaptureFixture[str], missi
     arguments = [part for name, value in given.items() if name != missing for part in (name, value)]
     assert main(["history", "data/gbase8s", *arguments]) == 2
     assert missing in capsys.readouterr().err
+
+
+def test_a_column_of_the_key_has_one_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "nowhere", "--table", "t", "--key", "id=1", "--key", "id=2"]) == 2
+    assert "key: a column is named twice" in capsys.readouterr().err
 
 
 def test_a_target_that_is_no_jsonl_is_refused_before_anything_is_read(
