@@ -57,7 +57,7 @@ def history(capture: Any, table: str | KnownTable, key: Key, keys: Keyed | None 
 
     A row whose key was changed is followed under its other keys, from the change that set each key to the one that
     replaced it; a change of the key that was rolled back is shown and not followed. TRUNCATEs of the table that follow
-    the first change of the row are included.
+    the first change of the row are included, unless they were rolled back.
 
     Columns: those of ``changes``, ``differences``: a list of ``column``, ``old``, ``new`` and ``old_known`` (false: the
     old value was not captured), of the columns that an update changed, or of all columns that an inserted or deleted
@@ -139,7 +139,7 @@ class _ChangesOfRow:
 
     def _of_row(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         values = [(name, [key[number] for key in self.when]) for number, name in enumerate(self.names)]
-        candidates = as_flags(pc.equal(rows["operation"], str(Operation.TRUNCATE)))
+        candidates = as_flags(pc.and_(pc.equal(rows["operation"], str(Operation.TRUNCATE)), are_lasting(rows)))
         candidates |= np.logical_or.reduce([Pairs(rows[image]).have(values) for image in IMAGES])
         rows = rows.filter(pa.array(candidates))
         images = zip(*(rows[image].to_pylist() for image in IMAGES), strict=True)

@@ -94,6 +94,15 @@ def test_a_move_that_was_rolled_back_is_shown_and_not_followed() -> None:
     assert rows_of(capture, "orders", {"id": "3"}) == []
 
 
+def test_truncates_after_the_first_change_of_a_row_are_in_its_history_unless_they_were_rolled_back() -> None:
+    inserted = change(2, "INSERT", T, key={"id": "1"}, after={"id": "1"})
+    early, late = change(1, "TRUNCATE", T), change(4, "TRUNCATE", T, outcome="open")
+    rolled_back = change(3, "TRUNCATE", T, outcome="rolled_back")
+    for changes, positions in (([early, inserted, rolled_back, late], [2, 4]), ([inserted, rolled_back], [2])):
+        found = rows_of(Tables(changes=changes), T, {"id": "1"})
+        assert [int(row["position"], 16) for row in found] == positions
+
+
 def test_null_is_a_value_of_a_key_and_what_is_not_captured_is_none() -> None:
     changes = [
         change(1, "INSERT", T, key={"a": "1", "b": None}, after={"a": "1", "b": None}),
