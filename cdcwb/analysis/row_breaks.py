@@ -55,6 +55,7 @@ FOUND: Final = pa.schema(
 COUNTS: Final = ("rows", "changes", "compared", "keyless")
 _WINDOW: Final = 1 << 16  # changes of one row that are put in order together
 _REMEMBERED: Final = 4096  # changes and versions of a row that are recognised when they come again
+_MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 def breaks_of(versions: Rows) -> Rows:
@@ -257,7 +258,9 @@ def _counts(rows: pa.RecordBatch, starts: Ints, sizes: Ints, keyed: Bools) -> li
 
 def _sums(images: pa.ListArray) -> Ints:
     """The sum of the hashes of each image; -1 without an image."""
-    sums = np.append(0, np.cumsum(np.asarray(images.values)))[np.asarray(images.offsets)]
+    mixed = np.asarray(images.values).view(np.uint64) * _MIXER
+    mixed = (mixed ^ mixed >> np.uint64(32)) * _MIXER  # else columns that swap their values would have the same sum
+    sums = np.append(0, np.cumsum(mixed.view(np.int64)))[np.asarray(images.offsets)]
     return np.where(as_flags(images.is_valid()), np.diff(sums), -1)
 
 

@@ -70,6 +70,12 @@ def test_a_missing_version_is_a_gap_that_names_both_records() -> None:
     assert found([insert(1, "1"), delete(3, "9")]) == [("gap", 3, 1)]
 
 
+def test_two_columns_that_swap_their_values_are_another_version() -> None:
+    images = {"before": {"id": "1", "v": "0", "w": "1"}, "after": {"id": "1", "v": "0", "w": "2"}}
+    first = change(1, "INSERT", T, key={"id": "1"}, after={"id": "1", "v": "1", "w": "0"})
+    assert found([first, change(2, "UPDATE", T, key={"id": "1"}, **images)]) == [("gap", 2, 1)]
+
+
 def test_a_row_that_is_older_than_the_capture_is_no_break() -> None:
     assert found([update(1, "1", "2"), update(2, "2", "3")]) == []
     assert found([delete(1, "1"), insert(2, "1")]) == []
