@@ -131,7 +131,7 @@ class _RowState:
         return None if kind is None else _Contradiction(kind, change, earlier, differing)
 
     def _kind(self, change: _Change, image: list[int] | None, differing: list[int]) -> Break | None:
-        if self.exists is None:
+        if self.exists is None or (self.last is None and change.operation == REFRESH):
             return None
         is_known = change.sums[1] in self._versions
         if change.operation == INSERT:

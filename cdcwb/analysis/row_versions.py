@@ -136,13 +136,17 @@ class _Versions:
         """The number of TRUNCATEs of its table before each change."""
         epochs = np.zeros(rows.num_rows, np.int64)
         place = pa.table(dict(zip(PLACE, places(rows), strict=True)))
+        is_read = as_flags(pc.or_(pc.equal(place["position"], ""), pc.equal(rows["operation"], str(Operation.REFRESH))))
         for name, truncates in self.truncates.items():
-            numbers = np.flatnonzero(as_flags(pc.equal(table, name)))
+            of_table = as_flags(pc.equal(table, name))
             first = pa.table(list(map(pa.array, zip(*truncates, strict=True))), place.schema)
-            both = pa.concat_tables([place.take(pa.array(numbers)), first])
-            order = np.asarray(pc.sort_indices(both, sort_keys=[(name, "ascending") for name in PLACE]))
-            is_row = order < len(numbers)  # a change precedes a TRUNCATE at its place
-            epochs[numbers[order[is_row]]] = np.cumsum(~is_row)[is_row]
+            # what has no position follows the TRUNCATEs that precede it in the capture
+            for chosen, order_by in ((of_table & ~is_read, PLACE), (of_table & is_read, PLACE[1:])):
+                numbers = np.flatnonzero(chosen)
+                both = pa.concat_tables([place.take(pa.array(numbers)), first])
+                order = np.asarray(pc.sort_indices(both, sort_keys=[(one, "ascending") for one in order_by]))
+                is_row = order < len(numbers)  # a change precedes a TRUNCATE at its place
+                epochs[numbers[order[is_row]]] = np.cumsum(~is_row)[is_row]
         return epochs
 
     def _hashed(self, image: pa.MapArray, pairs: Pairs, layouts: pa.DictionaryArray) -> pa.ListArray:

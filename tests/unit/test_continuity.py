@@ -218,6 +218,12 @@ def test_a_truncate_deletes_the_rows_of_its_table() -> None:
     assert found([insert(1, "1"), change(2, "TRUNCATE", "shop.other"), update(3, "1", "2")]) == []
 
 
+def test_a_row_that_is_read_after_a_truncate_begins_anew() -> None:
+    truncate = change(2, "TRUNCATE", T)
+    assert found([truncate, read(3, "5"), update(4, "5", "6")]) == []
+    assert found([insert(1, "1"), truncate, read(3, "5"), update(4, "5", "6")]) == [("gap", 3, 1)]
+
+
 def test_a_column_of_another_type_is_not_compared_across_versions() -> None:
     old, new = ({"name": "v", "type": kind} for kind in ("int", "decimal"))
     versions = [version(T, number, [column], first_position=f"{number}") for number, column in ((1, old), (2, new))]
