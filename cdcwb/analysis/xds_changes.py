@@ -101,7 +101,8 @@ def _rendered(settings: Settings, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Each change as an event without numbers, or the reason why it is left out."""
     made = events_of_changes(batch, settings)
     columns = {"reason": _spread(made.left_out["reason"], made.left_out["row"], len(batch))}
-    columns |= {"commit": pc.coalesce(batch["commit_position"], ""), "at": pc.coalesce(batch["position"], "")}
+    columns |= {"commit": pc.coalesce(batch["commit_position"], batch["position"], "")}
+    columns |= {"at": pc.coalesce(batch["position"], "")}
     columns |= {name: batch[name] for name in _OF_CHANGE}
     for name in _RENDERED.names:
         if name not in columns:

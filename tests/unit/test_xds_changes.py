@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcwb.analysis.xds_changes import xds_of_changes
 from cdcwb.model import CHANGES
 from cdcwb.xds import Settings, documents
 from cdcwb.xds.changes import Rendered, events_of_changes
+from tests.changes import Tables
 
 KEY = {"id": "7"}
 NO_KEY = "no key is known of hr.staff; give it with the option keys=hr.staff:column+column, or --infer-keys"
@@ -190,6 +193,17 @@ def test_events_are_numbered_on_and_lead_back_to_their_changes() -> None:
     assert found.events["document"].to_pylist() == [2, 3, 3]
     assert found.rows.to_pylist() == [0, 2, 3]
     assert found.left_out["row"].to_pylist() == [1, 4]
+
+
+def test_a_change_whose_commit_is_not_in_the_capture_is_published_at_its_own_position() -> None:
+    about = {"file": "a.bin", "file_index": 0}
+    rows = [
+        change("INSERT", position="1", commit_position="2", offset=0, **about),
+        change("DELETE", position="3", commit_position=None, offset=1, **about),
+    ]
+    capture = SimpleNamespace(has_images=True, rows=Tables(changes=rows).rows)
+    published = xds_of_changes(capture, Settings())
+    assert published.decisions.table().sort_by("offset")["event"].to_pylist() == [1, 2]
 
 
 def test_no_changes_are_no_events() -> None:
