@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.transactions import Counted, counted_latencies, latencies, merged_counts
+from cdcwb.formats.moments import moments
 from cdcwb.index.columns import Ints
 from cdcwb.model import Kind, Operation
 from cdcwb.times import TimeAxis, axis_of, time_of
@@ -174,17 +175,8 @@ def _headers(events: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
 def _micros(texts: pa.Array) -> pa.Array:
     """Times in microseconds since 1970: milliseconds in digits, or ISO 8601, without a zone in UTC."""
     digits = pc.if_else(pc.match_substring_regex(texts, r"^\d{1,15}$"), texts, None)
-    moments = pc.replace_substring_regex(texts, _MOMENT, r"\1T\2\3")
-    moments = pc.if_else(pc.match_substring_regex(moments, _ISO), moments, None)
-    try:
-        known = moments.cast(pa.timestamp("us")).cast(pa.int64())
-    except pa.ArrowInvalid:  # such as the 31st of June
-        known = pa.nulls(len(texts), pa.int64())
-    return pc.coalesce(pc.multiply(digits.cast(pa.int64()), 1000), known)
-
-
-_MOMENT: Final = r"^(\d{4}-\d\d-\d\d)[T :](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*Z?$"
-_ISO: Final = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?$"
+    known, _ = moments(pc.replace_substring_regex(texts, r"^(\d{4}-\d\d-\d\d):", r"\1T"))
+    return pc.coalesce(pc.multiply(digits.cast(pa.int64()), 1000), known.cast(pa.int64()))
 
 
 def _first_known(times: Sequence[pa.Array]) -> Ints:

@@ -125,6 +125,13 @@ def test_goldengate_has_the_times_of_the_operation_and_of_the_formatter(tmp_path
     assert figures(saved(tmp_path, [f"{text}\n"], file)) == {"capture": (1, 0, 3750)}
 
 
+def test_a_time_that_does_not_exist_takes_no_time_from_other_records(tmp_path: Path) -> None:
+    row = {"table": "SHOP.ORDERS", "op_type": "I", "op_ts": "2026-11-28 10:00:00", "after": {"ID": 1}}
+    times = ("2026-11-28 10:00:02", "2026-11-31 10:00:00", "2026-11-28:10:00:03")
+    lines = [f"{json.dumps(row | {'current_ts': time, 'pos': str(n)})}\n" for n, time in enumerate(times)]
+    assert figures(saved(tmp_path, lines, "messages.json")) == {"capture": (2, 0, 2000)}
+
+
 def heartbeat(at: int, broker: int) -> str:
     """A heartbeat of Debezium: its value has nothing but the time of the connector."""
     return f"CreateTime:{MS + at + broker}\t{json.dumps({'ts_ms': MS + at})}\n"
