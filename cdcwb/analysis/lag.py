@@ -141,10 +141,15 @@ def _times(stages: Mapping[str, Sequence[str]], fields: Sequence[str], events: p
         pc.fill_null(pc.not_equal(events["operation"], str(Operation.REFRESH)), True),
     )
     events = events.filter(pc.or_(is_change, pc.equal(events["kind"], str(Kind.HEARTBEAT))))
-    source = _first_known([events["changed_at"].cast(pa.int64()), *_headers(events, fields)])
+    source = _first_known([events["changed_at"].cast(pa.int64())])
+    known = {stage: _first_known(_headers(events, names)) for stage, names in stages.items()}
+    if fields:  # in the zone of the option, as the time of the capture
+        local, captured = _first_known(_headers(events, fields)), known["capture"]
+        shift = _difference(source, local)
+        known["capture"] = captured + np.where((shift == _NONE) | (captured == _NONE), 0, shift)
+        source = np.where(source == _NONE, local, source)
     is_beat = np.asarray(pc.equal(events["kind"], str(Kind.HEARTBEAT)))  # its time is that of the capture
-    source = np.where(is_beat | (source < _YEAR), _NONE, source)
-    return _Times(events, source, {stage: _first_known(_headers(events, names)) for stage, names in stages.items()})
+    return _Times(events, np.where(is_beat | (source < _YEAR), _NONE, source), known)
 
 
 def _ends(times: _Times) -> list[int]:

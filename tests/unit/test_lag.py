@@ -123,6 +123,7 @@ def test_goldengate_has_the_times_of_the_operation_and_of_the_formatter(tmp_path
         text = f"<operation table='SHOP.ORDERS' type='I' {stamps} pos='00000000000000000881' numCols='1'>"
         text += "<col name='ID' index='0'><before missing='true'/><after><![CDATA[1]]></after></col></operation>"
     assert figures(saved(tmp_path, [f"{text}\n"], file)) == {"capture": (1, 0, 3750)}
+    assert figures(cdcwb.load(tmp_path, time_zone="+08:00")) == {"capture": (1, 0, 3750)}
 
 
 def test_a_time_that_does_not_exist_takes_no_time_from_other_records(tmp_path: Path) -> None:
