@@ -4,7 +4,7 @@ versions of tables, and the command that shows a record."""
 from __future__ import annotations
 
 import shlex
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -60,29 +60,20 @@ def tables(capture: Any) -> list[dict[str, Any]]:
     return change_counts.table_rows(change_counts.of_all(rows, change_counts.by_table, change_counts.merge_tables))
 
 
-def ledger(capture: Any) -> list[dict[str, Any]]:
-    """The byte ledger of each file, in the order of the files: ``file``, ``unit`` (what is counted: ``byte`` or
-    ``row``), ``understood`` (in records), ``filler``, ``malformed``, ``records`` (the number of events) and ``none``
-    (in no event, so not accounted for; null for a part of a capture)."""
-    lengths: dict[int, Counter[str]] = defaultdict(Counter)
-    of_rows: set[int] = set()
+def ledger(capture: Any, files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The files of a summary with their byte ledgers, in their unit: ``understood`` (in records), ``filler``,
+    ``malformed``, and ``none`` (in no event, so not accounted for; null for a part of a capture)."""
+    lengths: Counter[tuple[int, str]] = Counter()
     for row in count_events(capture):
         what = row["kind"] if row["kind"] in (Kind.FILLER, Kind.MALFORMED) else "understood"
-        lengths[row["file_index"]] += Counter({what: row["length"]})
-        if what == "understood":
-            lengths[row["file_index"]] += Counter(records=row["events"])
-        if row["offset_unit"] != OffsetUnit.BYTE:
-            of_rows.add(row["file_index"])
-    files = []
-    for entry in sorted(capture.files, key=lambda file: file["file_index"]):
-        index = entry["file_index"]
-        counts: dict[str, Any] = {name: lengths[index][name] for name in ("understood", "filler", "malformed")}
-        total = entry.get("rows") if index in of_rows else entry["size"]
+        lengths[row["file_index"], what] += row["length"]
+    found = []
+    for entry in files:
+        counts = {name: lengths[entry["file_index"], name] for name in ("understood", "filler", "malformed")}
+        total = entry["size"] if entry["unit"] == OffsetUnit.BYTE else entry["rows"]
         none = None if total is None else total - sum(counts.values())
-        counts |= {"records": lengths[index]["records"], "none": none}
-        unit = OffsetUnit.ROW if index in of_rows else OffsetUnit.BYTE
-        files.append({"file": entry["file"], "unit": str(unit), **counts})
-    return files
+        found.append({**counts, **entry, "none": none})
+    return found
 
 
 def short_names(files: Sequence[str]) -> list[str]:

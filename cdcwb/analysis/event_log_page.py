@@ -312,31 +312,16 @@ TYPES: Final[dict[int | None, str]] = {number: f"{number} {one.name}" for number
 
 TYPES[None] = "none of the eight"
 
-CATEGORIES: Final = {
-    "per field": (
-        (1, 2, 3),
-        (
-            "Each column has its row, with the value: the most space, and a statement for each column in the triggers. "
-            "Nothing is queried."
-        ),
-    ),
-    "per row": ((4,), "A deleted row is one row of the log. There is nothing to query."),
-    "per row, query-back": (
-        (5, 6),
-        (
-            "A changed row is one row of the log, without values: the least space and the simplest triggers, but the "
-            "driver queries the table for each event."
-        ),
-    ),
-    "per field, query-back": (
-        (7, 8),
-        (
-            "Each column has its row, without the value: less space, but a statement for each column in the triggers, "
-            "and the driver queries the table for each event."
-        ),
-    ),
+_CATEGORIES: Final = {
+    (True, False): "Each column has its row, with the value: the most space, and a statement for each column in the "
+    "triggers. Nothing is queried.",
+    (False, False): "A deleted row is one row of the log. There is nothing to query.",
+    (False, True): "A changed row is one row of the log, without values: the least space and the simplest triggers, "
+    "but the driver queries the table for each event.",
+    (True, True): "Each column has its row, without the value: less space, but a statement for each column in the "
+    "triggers, and the driver queries the table for each event.",
 }
-"""The categories of event types (docs/formats/idm-event-log.md §3.2): the types of each, and its meaning."""
+"""What each category of event types means (docs/formats/idm-event-log.md §3.2), by ``per_field`` and ``query_back``."""
 
 OPERATIONS: Final[dict[str | None, str]] = {str(one): str(one) for one in Operation}
 """The operations of changes, in their order."""
@@ -349,10 +334,10 @@ def readable(records: Iterable[Mapping[str, Any]]) -> Records:
     return [{**record, "decision": _LEFT.get(record["decision"], record["decision"])} for record in records]
 
 
-def with_object(records: Iterable[Mapping[str, Any]], table: str = "table_name") -> Records:
+def with_object(records: Iterable[Mapping[str, Any]]) -> Records:
     """The records with their object, table and key, as ``scope``."""
     return [
-        {**record, "scope": " ".join(record[name] for name in (table, "table_key") if record[name] is not None) or None}
+        {**record, "scope": " ".join(record[name] for name in _OBJECT if record[name] is not None) or None}
         for record in records
     ]
 
@@ -455,10 +440,10 @@ def types_used(counts: Iterable[Mapping[str, Any]]) -> Records:
 
 def categories_used(counts: Iterable[Mapping[str, Any]]) -> Records:
     """The categories of the event types in the log, with their number of rows and a sentence each."""
-    rows_of = _rows_by_type(counts)
-    used = [
-        {"category": name, "types": ", ".join(map(str, types)), "rows": sum(rows_of[kind] for kind in types)}
-        | {"sentence": sentence}
-        for name, (types, sentence) in CATEGORIES.items()
-    ]
-    return [row for row in used if row["rows"]]
+    rows_of, used = _rows_by_type(counts), []
+    for (per_field, query_back), sentence in _CATEGORIES.items():
+        name = f"per {'field' if per_field else 'row'}{', query-back' if query_back else ''}"
+        types = [at for at, one in EVENT_TYPES.items() if (one.per_field, one.query_back) == (per_field, query_back)]
+        row = {"category": name, "types": ", ".join(map(str, types)), "rows": sum(rows_of[kind] for kind in types)}
+        used += [row | {"sentence": sentence}] if row["rows"] else []
+    return used

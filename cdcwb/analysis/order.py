@@ -30,9 +30,15 @@ def listed(capture: Any, view: str) -> list[dict[str, Any]]:
 def ordered(capture: Any, view: str) -> Rows:
     """The rows of a view (a name of :data:`cdcwb.model.TABLES`) in order, with exactly the model's columns."""
     columns = model.TABLES[view].names
+    rows, by = located(capture, view, columns)
+    return rows.sorted(by).select(columns)
+
+
+def located(capture: Any, view: str, columns: Sequence[str]) -> tuple[Rows, Sequence[str]]:
+    """Some columns of a view, with those that only order its rows, and the names of all that do."""
     rows: Rows = capture.rows(view, columns)
     if view in ("events", "changes"):
-        return rows.sorted(("file_index", "offset"))
+        return rows, ("file_index", "offset")
     keys, by = _orders({entry["file"]: entry["file_index"] for entry in capture.files})[view]
 
     def add(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -42,7 +48,7 @@ def ordered(capture: Any, view: str) -> Rows:
     schema = rows.schema
     added = add(pa.RecordBatch.from_pylist([], schema)).schema
     extended = pa.schema([*schema, *list(added)[len(schema) :]])
-    return rows.map(add, extended).sorted(by).select(columns)
+    return rows.map(add, extended), by
 
 
 def _orders(files: Mapping[str, int]) -> dict[str, tuple[Keys, Sequence[str]]]:

@@ -9,17 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.continuity import continuity
 from cdcwb.analysis.counters import counters
 from cdcwb.analysis.integrity import findings, findings_by_code
-from cdcwb.analysis.order import listed
+from cdcwb.analysis.order import listed, located
 from cdcwb.analysis.positions import positions
 from cdcwb.analysis.row_breaks import Break
 from cdcwb.analysis.totals import Row, count_changes, count_events, count_transactions, count_versions
-from cdcwb.dataset import total
+from cdcwb.dataset import counted_by, first_of, together, total
 from cdcwb.model import Completeness, Kind, OffsetUnit, Outcome, Problem, Severity
 from cdcwb.times import time_of
 from cdcwb.words import plural
@@ -36,6 +35,7 @@ _ROW_SHAPES: Final = frozenset({"parquet", "avro", "rows"})
 """Shapes of files whose locations are rows; they determine the unit of a file without events."""
 
 _FIRST_PLACES: Final = 3  # locations of each code of a problem
+_CODE: Final = ("severity", "code")
 _PLACE: Final = ("file", "offset", "length", "sentence", "transaction_id")
 _INCOMPLETE: Final = frozenset({Completeness.NO_BEGIN, Completeness.NO_END, Completeness.GAPS})
 _SEVERITIES: Final = [severity.value for severity in (Severity.ERROR, Severity.WARNING, Severity.INFO)]
@@ -100,44 +100,45 @@ def _checks(capture: Any, say: Callable[[str], None]) -> Facts:
     numbers = counters(capture)
     found: Facts = dict.fromkeys(CHECKS)
     if numbers.transactions or numbers.numbers:
-        listed = [
-            {**row, "sentence": f"transaction {row['transaction_id']}: {row['sentence']}"}
-            if row["transaction_id"] is not None
-            else row
-            for row in numbers.listed
+        found["counters"] = {name: getattr(numbers, name) for name in ("transactions", "numbers", "contradictions")}
+        found["counters"]["places"] = [
+            row | ({"sentence": f"transaction {name}: {row['sentence']}"} if (name := row["transaction_id"]) else {})
+            for row in numbers.listed[:_FIRST_PLACES]
         ]
-        counts = {name: getattr(numbers, name) for name in ("transactions", "numbers", "contradictions")}
-        found["counters"] = counts
-        found["counters"]["places"] = listed[:_FIRST_PLACES]
     say("comparing positions")
     order = positions(capture)
     if records := order.total("ordered"):
-        found["positions"] = {"records": records, "contradictions": order.contradictions}
-        names = ("sentence", "file", "offset")
-        found["positions"]["places"] = [{name: row[name] for name in names} for row in order.listed[:_FIRST_PLACES]]
+        numbered = {"records": records, "contradictions": order.contradictions}
+        found["positions"] = numbered | {"places": _places(order.listed)}
     if getattr(capture, "has_images", True):
         say("comparing the changes of each row")
         rows = continuity(capture)
         serious = rows.breaks - rows.kinds.get(Break.REPEAT, 0)  # what came twice is delivered at least once
         found["continuity"] = {**rows.facts, "checked_text": rows.summary, "contradictions": serious}
-        found["continuity"]["unchecked"] = rows.unchecked
-        names = ("sentence", "file", "offset")
-        found["continuity"]["places"] = [{name: row[name] for name in names} for row in rows.listed[:_FIRST_PLACES]]
+        found["continuity"] |= {"unchecked": rows.unchecked, "places": _places(rows.listed)}
     return found
+
+
+def _places(listed: Sequence[Row], names: Sequence[str] = ("sentence", "file", "offset")) -> list[Row]:
+    """Where the first of some rows are."""
+    return [{name: row[name] for name in names} for row in listed[:_FIRST_PLACES]]
 
 
 def _findings(capture: Any) -> list[Facts]:
     """What the checks found, by code, as problems are."""
-    found = findings(capture)
-    names = ("severity", "code")
+    return _by_code([(row, row["problems"]) for row in findings_by_code(capture)], findings(capture))
+
+
+def _by_code(counts: Iterable[tuple[Row, int]], found: Sequence[Row]) -> list[Facts]:
+    """The severities and codes of problems, each with the number of its problems and the first of those ``found``."""
     return [
-        {**{name: row[name] for name in names}, "title": Problem(row["code"]).heading, "count": row["problems"]}
-        | {
-            "places": [{name: one[name] for name in _PLACE} for one in found if one["code"] == row["code"]][
-                :_FIRST_PLACES
-            ]
+        {
+            **{name: row[name] for name in _CODE},
+            "title": Problem(row["code"]).heading if row["code"] in list(Problem) else row["code"],
+            "count": number,
+            "places": _places([one for one in found if all(one[name] == row[name] for name in _CODE)], _PLACE),
         }
-        for row in findings_by_code(capture)
+        for row, number in counts
     ]
 
 
@@ -258,33 +259,11 @@ def _transactions(rows: list[Row], events: Facts) -> Facts:
 
 
 def _problems(capture: Capture) -> Facts:
-    index = {entry["file"]: entry["file_index"] for entry in capture.files}
-
-    def place(row: Row) -> tuple[Any, ...]:
-        keys = [index.get(row["file"]), row["offset"], row["sentence"], row["transaction_id"]]
-        return (row["file"] is not None, *((key is not None, key) for key in keys))
-
-    def merged(parts: Sequence[dict[Any, tuple[int, list[Row]]]]) -> dict[Any, tuple[int, list[Row]]]:
-        result: dict[Any, tuple[int, list[Row]]] = {}
-        for code, (count, rows) in (item for part in parts for item in part.items()):
-            before, others = result.get(code, (0, []))
-            result[code] = before + count, sorted([*others, *rows], key=place)[:_FIRST_PLACES]
-        return result
-
-    def partial(batch: pa.RecordBatch) -> dict[Any, tuple[int, list[Row]]]:
-        return merged([{(row["severity"], row["code"]): (1, [row])} for row in batch.to_pylist()])
-
-    codes = capture.rows("problems", ["severity", "code", *_PLACE]).fold(partial, merged)
-    by_code: list[Facts] = [
-        {
-            "severity": severity,
-            "code": code,
-            "title": Problem(code).heading if code in list(Problem) else code,
-            "count": count,
-            "places": [{name: row[name] for name in _PLACE} for row in rows],
-        }
-        for (severity, code), (count, rows) in codes.items()
-    ]
+    rows, by = located(capture, "problems", [*_CODE, *_PLACE])
+    order = [name for name in by if name in rows.schema.names]
+    folds = counted_by(rows.schema, _CODE), first_of(rows.schema, order, _FIRST_PLACES, _CODE)
+    counts, first = (found.to_pylist() for found in rows.fold(*together(*folds)))
+    by_code = _by_code([(row, row["rows"]) for row in counts], first)
     by_code.sort(key=lambda entry: (_SEVERITIES.index(entry["severity"]), -entry["count"], entry["code"]))
     return {
         "problems": sum(entry["count"] for entry in by_code),

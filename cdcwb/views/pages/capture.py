@@ -59,8 +59,7 @@ class CapturePage(Page):
     @cached_property
     def held(self) -> list[dict[str, Any]]:
         """The files with their byte ledgers."""
-        held = {entry["file"]: entry for entry in ask.ledger(self.capture)}
-        return [{**held[entry["file"]], **entry} for entry in self.summary["files"]]
+        return ask.ledger(self.capture, self.summary["files"])
 
     @cached_property
     def bins(self) -> ask.OverTime:
