@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import or_
 from typing import Any, Final
 
 import numpy as np
@@ -291,13 +292,19 @@ def states(changes: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any]
 def state_rows(changes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The row after each change (:func:`states`), and its columns (name -> heading)."""
     after = states(changes)
-    names = list(dict.fromkeys(name for _, row in after for name in row or ()))[:SHOWN_COLUMNS]
-    rows = [
-        {name: change[name] for name in ("at", "operation", "position")}
-        | {f"c{n}": value_text(row[name]) if row and name in row else None for n, name in enumerate(names)}
-        for change, row in after
+    cells, columns = shown_cells([row for _, row in after], (name for _, row in after for name in row or ()))
+    about = [{name: change[name] for name in ("at", "operation", "position")} for change, _ in after]
+    return list(map(or_, about, cells)), columns
+
+
+def shown_cells(images: Sequence[Key | None], names: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Images as cells of a table on a page, and the columns of this (name -> heading): the first of some names."""
+    columns = {f"c{n}": name for n, name in enumerate(list(dict.fromkeys(names))[:SHOWN_COLUMNS])}
+    cells = [
+        {cell: value_text(image[name]) if image and name in image else None for cell, name in columns.items()}
+        for image in images
     ]
-    return rows, {f"c{n}": name for n, name in enumerate(names)}
+    return cells, columns
 
 
 def history_facts(row: RowHistory | None) -> dict[str, Any]:

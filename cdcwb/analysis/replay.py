@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import accumulate
-from operator import itemgetter
+from operator import itemgetter, or_
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.history import SHOWN_COLUMNS, value_text
+from cdcwb.analysis.history import shown_cells
 from cdcwb.analysis.images import MAP, Bools, Ints, Keys, are_committed, maps_of, of_table, ranks, times
 from cdcwb.analysis.keys import (
     FACTS,
@@ -84,65 +84,91 @@ def state(capture: Any, table: str, position: str | None = None, time: dt.dateti
     Raises OptionError for a table without changes or whose changes all lack a key.
     """
     known = find_table(known_of(capture).tables, table)
-    check_keyed(known)
-    return rows_at(capture, known, position, time)
-
-
-def check_keyed(known: KnownTable) -> None:
-    """Raises OptionError for a table of which no change has a key."""
     if not known.keyed:
         option = f"keys={known.table}:c1+c2"
         raise OptionError(f"no change of {known.table!r} has a key; name its columns with the option {option}")
+    return TableReplay(capture, known, position, time).rows()
 
 
-def rows_at(
-    capture: Any,
-    known: KnownTable,
-    position: str | None = None,
-    time: dt.datetime | None = None,
-    keys: Keyed | None = None,
-) -> Rows:
-    """:func:`state` of a table that is known to have changes with keys, or for which ``keys`` names one."""
-    changes = changes_of(capture, _REPLAYED, keys, known.table)
-    effects = _effects_of(capture, known, position, time, keys)
-    alive = changes.map(effects, _EFFECTS).where(lambda batch: pc.equal(batch["epoch"], len(effects.truncates)))
-    versions = _versions(capture, known)
-    columns = {row["table_version"]: {column["name"] for column in row["columns"] or ()} for row in versions}
-    return alive.reduce_by_key(["row_key"], _ORDER, _last_state).map(partial(_as_rows, columns), STATE)
+@dataclass(frozen=True)
+class TableReplay:
+    """The replay of a table whose changes have keys, or for which ``keys`` names one, up to a position and a time (see
+    :func:`state`)."""
 
+    capture: Any
+    known: KnownTable
+    position: str | None = None
+    time: dt.datetime | None = None
+    keys: Keyed | None = None
 
-def _versions(capture: Any, known: KnownTable) -> list[dict[str, Any]]:
-    versions = capture.rows("table_versions", ("table_version", "schema_name", "table_name", "columns"))
-    return list(versions.map(lambda batch: of_table(batch, known.table), versions.schema).table().to_pylist())
+    def rows(self) -> Rows:
+        """The rows (:data:`STATE`)."""
+        effects = self._effects
+        alive = self._changes.map(effects, _EFFECTS)
+        alive = alive.where(lambda batch: pc.equal(batch["epoch"], len(effects.truncates)))
+        columns = {row["table_version"]: {column["name"] for column in row["columns"] or ()} for row in self._versions}
+        return alive.reduce_by_key(["row_key"], _ORDER, _last_state).map(partial(_as_rows, columns), STATE)
 
+    def growth(self, first: dt.datetime, width_us: int) -> list[tuple[dt.datetime | None, int]]:
+        """The number of rows at the end of each time bin of ``width_us`` microseconds, from ``first`` (aware): the end
+        of the bin and the number, for bins in which it changed. The first item (None) is the number from changes
+        without a time. The last number is that of :meth:`rows`."""
+        effects = replace(self._effects, bins=(micros(first), width_us))
+        narrow = self._changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
+        counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).totals({"step": "sum"})
+        by_epoch, by_bin = Counter[int](), Counter[int]()
+        for row in counts.to_pylist():
+            by_bin[row["bin"]] += row["step"]
+            by_epoch[row["epoch"]] += row["step"]
+        emptied = effects.numbers_of(pa.array([at for _, at in effects.truncates], pa.int64()))
+        for epoch, number in enumerate(emptied.tolist()):  # the TRUNCATE removes all rows of its epoch
+            by_bin[number] -= by_epoch[epoch]
+        numbers = sorted(by_bin)
+        ends = (None if number < 0 else time_of(micros(first) + (number + 1) * width_us) for number in numbers)
+        return list(zip(ends, accumulate(by_bin[number] for number in numbers), strict=True))
 
-def growth(
-    capture: Any,
-    known: KnownTable,
-    first: dt.datetime,
-    width_us: int,
-    position: str | None = None,
-    time: dt.datetime | None = None,
-    keys: Keyed | None = None,
-) -> list[tuple[dt.datetime | None, int]]:
-    """The number of rows of a table at the end of each time bin of ``width_us`` microseconds, from ``first`` (aware):
-    the end of the bin and the number, for bins in which it changed. The first item (None) is the number from changes
-    without a time. The last number is that of :func:`rows_at` with the same arguments.
-    """
-    changes = changes_of(capture, _REPLAYED, keys, known.table)
-    effects = replace(_effects_of(capture, known, position, time, keys), bins=(micros(first), width_us))
-    narrow = changes.map(lambda batch: effects(batch).select(_NARROW.names), _NARROW)
-    counts = narrow.by_key(["row_key"], _ORDER, _steps, _STEPS).totals({"step": "sum"})
-    by_epoch, by_bin = Counter[int](), Counter[int]()
-    for row in counts.to_pylist():
-        by_bin[row["bin"]] += row["step"]
-        by_epoch[row["epoch"]] += row["step"]
-    emptied = effects.numbers_of(pa.array([at for _, at in effects.truncates], pa.int64()))
-    for epoch, number in enumerate(emptied.tolist()):  # the TRUNCATE removes all rows of its epoch
-        by_bin[number] -= by_epoch[epoch]
-    numbers = sorted(by_bin)
-    ends = (None if number < 0 else time_of(micros(first) + (number + 1) * width_us) for number in numbers)
-    return list(zip(ends, accumulate(by_bin[number] for number in numbers), strict=True))
+    def over_time(self) -> list[tuple[dt.datetime | None, int]]:
+        """The number of rows over time (:meth:`growth`), in up to 300 steps; empty if no change has a time."""
+        first, last = self.known.first, self.known.last
+        if first is None or last is None:
+            return []
+        span = (min(last, self.time or last) - first) // dt.timedelta(microseconds=1) + 1
+        return self.growth(first, max(1, math.ceil(span / _BINS)))
+
+    def shown(self) -> Replayed:
+        """The number of rows, and the first of them."""
+        rows, part, first = self.rows().fold(_overview, _merged_overviews)
+        used = {row["table_version"] for row in first}
+        versions = [version for version in self._versions if version["table_version"] in used]
+        versions.sort(key=lambda version: version["table_version"] or "")
+        declared = [column["name"] for version in versions for column in version["columns"] or ()]
+        in_keys, further = ([name for row in first for name, _ in row[image]] for image in ("key", "row"))
+        cells, columns = shown_cells(
+            [dict([*row["key"], *row["row"]]) for row in first], [*in_keys, *declared, *further]
+        )
+        about = [{name: row[name] for name in ("partial", "changes", "position")} for row in first]
+        headings = {"partial": "partial", "changes": "changes", "position": "last position"}
+        return Replayed(rows, part, list(map(or_, cells, about)), columns | headings)
+
+    @property
+    def _changes(self) -> Rows:
+        return changes_of(self.capture, _REPLAYED, self.keys, self.known.table)
+
+    @property
+    def _versions(self) -> list[dict[str, Any]]:
+        versions = self.capture.rows("table_versions", ("table_version", "schema_name", "table_name", "columns"))
+        return list(versions.map(partial(of_table, table=self.known.table), versions.schema).table().to_pylist())
+
+    @property
+    def _effects(self) -> _Effects:
+        """The effects of changes; moves and TRUNCATEs are looked up first, once for all questions."""
+        known, is_followed = self.known, self.known.moves <= _MOST_MOVES
+        effects = _Effects(self.position, self.time, tenures={} if is_followed else None)
+        if not known.truncates and not (known.moves and is_followed):
+            return effects
+        name = f"TRUNCATEs and moves of {known.table!r} to {self.position} {self.time} with {named(self.keys)}"
+        truncates, moves = answer_of(self.capture, name, lambda _: self._changes.fold(effects.turns, _merged_turns))
+        return replace(effects, truncates=truncates, tenures=tenures(moves) if is_followed else None)
 
 
 # --- what changes do to rows ------------------------------------------------------------------------------------------
@@ -228,22 +254,6 @@ class _Effects:
             tenure = next(one for one in self.tenures[str(last[number])] if order < one.end)
             last[number] = tenure.row[-1].key if tenure.row[-1].end == LAST else None
         return pa.array(last, pa.string())
-
-
-def _effects_of(
-    capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
-) -> _Effects:
-    """The effects of a table whose moves and TRUNCATEs are looked up first, once for all questions."""
-    effects = _Effects(position, time, tenures={} if known.moves <= _MOST_MOVES else None)
-    if not known.truncates and not (known.moves and effects.tenures is not None):
-        return effects
-
-    def turns(asked: Any) -> Turns:
-        return changes_of(asked, _REPLAYED, keys, known.table).fold(effects.turns, _merged_turns)
-
-    name = f"TRUNCATEs and moves of {known.table!r} to {position} {time} with {named(keys)}"
-    truncates, moves = answer_of(capture, name, turns)
-    return replace(effects, truncates=truncates, tenures=effects.tenures if effects.tenures is None else tenures(moves))
 
 
 def _merged_turns(parts: Sequence[Turns]) -> Turns:
@@ -346,26 +356,6 @@ class Replayed:
     shown: list[dict[str, Any]]
     columns: dict[str, str]
 
-    @classmethod
-    def of(
-        cls, capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
-    ) -> Replayed:
-        """The table at a position and time (:func:`rows_at`)."""
-        rows, part, first = rows_at(capture, known, position, time, keys).fold(_overview, _merged_overviews)
-        used = {row["table_version"] for row in first}
-        versions = [version for version in _versions(capture, known) if version["table_version"] in used]
-        versions.sort(key=lambda version: version["table_version"] or "")
-        declared = [column["name"] for version in versions for column in version["columns"] or ()]
-        in_keys, further = ([name for row in first for name, _ in row[image]] for image in ("key", "row"))
-        names = list(dict.fromkeys([*in_keys, *declared, *further]))[:SHOWN_COLUMNS]
-        shown = []
-        for row in first:
-            image = dict([*row["key"], *row["row"]])
-            cells = {f"c{n}": value_text(image[name]) if name in image else None for n, name in enumerate(names)}
-            shown.append(cells | {name: row[name] for name in ("partial", "changes", "position")})
-        headings = {"partial": "partial", "changes": "changes", "position": "last position"}
-        return cls(rows, part, shown, {f"c{n}": name for n, name in enumerate(names)} | headings)
-
 
 Overview = tuple[int, int, list[dict[str, Any]]]
 
@@ -393,13 +383,3 @@ def _number(value: str | None) -> tuple[bool, Decimal]:
     except InvalidOperation:
         return True, Decimal(0)
     return (False, number) if number.is_finite() else (True, Decimal(0))
-
-
-def rows_over_time(
-    capture: Any, known: KnownTable, position: str | None, time: dt.datetime | None, keys: Keyed | None
-) -> list[tuple[dt.datetime | None, int]]:
-    """The number of rows of the table over time (:func:`growth`), in up to 300 steps; empty if no change has a time."""
-    if known.first is None or known.last is None:
-        return []
-    span = (min(known.last, time or known.last) - known.first) // dt.timedelta(microseconds=1) + 1
-    return growth(capture, known, known.first, max(1, math.ceil(span / _BINS)), position, time, keys)

@@ -10,7 +10,7 @@ import pytest
 from cdcwb.analysis.history import ORDER, busiest_key, history
 from cdcwb.analysis.keys import FACTS, changes_of, infer_keys, known_tables, with_keys
 from cdcwb.analysis.reconcile import reconcile
-from cdcwb.analysis.replay import growth, state
+from cdcwb.analysis.replay import TableReplay, state
 from tests.changes import Tables, at, change, version
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def test_the_rows_of_a_table_and_their_number(both: tuple[Tables, Tables]) -> No
     assert len(here) == 29
     assert here == there
     known = known_tables(both[0].rows("changes", FACTS))[T]
-    here_numbers, there_numbers = (growth(tables, known, at(0), 1_000_000) for tables in both)
+    here_numbers, there_numbers = (TableReplay(tables, known).growth(at(0), 1_000_000) for tables in both)
     assert here_numbers == there_numbers
     assert here_numbers[-1][1] == 29
 

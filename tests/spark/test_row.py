@@ -14,7 +14,7 @@ import pytest
 import cdcwb
 import cdcwb_synth as synth
 from cdcwb.analysis.keys import FACTS, KnownTable, known_tables
-from cdcwb.analysis.replay import growth, rows_at
+from cdcwb.analysis.replay import TableReplay
 from cdcwb.cli import main
 from cdcwb.errors import OptionError
 from tests.replayed import by_hand, changes_of
@@ -58,7 +58,7 @@ def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
 
 
 def replayed(made: Made, table: str, **until: Any) -> dict[Any, Any]:
-    rows = rows_at(made.capture, made.known[table], **until).table().to_pylist()
+    rows = TableReplay(made.capture, made.known[table], **until).rows().table().to_pylist()
     return {tuple(sorted(row["key"])): dict(row["row"]) for row in rows}
 
 
@@ -86,7 +86,7 @@ def test_the_number_of_rows_over_time_ends_at_the_number_of_rows(made: Made) -> 
     for table in busy(made, 2):
         known = made.known[table]
         assert known.first is not None
-        steps = growth(made.capture, known, known.first, 1_000_000)
+        steps = TableReplay(made.capture, known).growth(known.first, 1_000_000)
         assert steps[-1][1] == len(by_hand(made.folder, table, key=made.key(table)))
         ends = [end for end, _ in steps if end is not None]
         assert ends == sorted(ends)

@@ -17,7 +17,7 @@ import cdcwb_synth as synth
 from cdcwb import model
 from cdcwb.analysis.images import maps_of
 from cdcwb.analysis.keys import FACTS, known_tables
-from cdcwb.analysis.replay import Replayed, growth, state
+from cdcwb.analysis.replay import TableReplay, state
 from cdcwb.dataset import Rows
 from cdcwb.errors import OptionError
 from tests.changes import Tables, at, change, version
@@ -153,7 +153,7 @@ def test_the_number_of_rows_falls_to_none_with_a_truncate() -> None:
     table = Tables(changes=changes)
     known = known_tables(table.rows("changes", FACTS))[T]
     assert (known.moves, len(known.truncates), known.changes, known.keyed) == (1, 1, 7, 6)
-    steps = growth(table, known, at(0), 1_000_000)
+    steps = TableReplay(table, known).growth(at(0), 1_000_000)
     assert steps == [(None, 1), (at(3), 2), (at(4), 3), (at(6), 0), (at(8), 1), (at(9), 0)]
 
 
@@ -236,7 +236,7 @@ def test_a_row_with_a_million_changes_and_a_million_rows_take_little_memory(keys
     known = known_tables(capture.rows("changes", FACTS))["orders"]
     assert (known.changes, known.keyed) == (Many.CHANGES, Many.CHANGES)
     begin = pa.total_allocated_bytes()
-    replayed = Replayed.of(capture, known, None, None, None)
+    replayed = TableReplay(capture, known).shown()
     assert (replayed.rows, replayed.shown[0]["changes"]) == (keys, Many.CHANGES // keys)
     assert pa.total_allocated_bytes() - begin < 10_000_000  # nothing stays
     assert pa.default_memory_pool().max_memory() < 1_500_000_000

@@ -14,7 +14,7 @@ from cdcwb.analysis.contents import readers
 from cdcwb.analysis.frames import TableSnapshot
 from cdcwb.analysis.keys import FACTS, Keyed, KnownTable, changes_of, find_table, infer_keys, known_of, known_with
 from cdcwb.analysis.reconcile import Reconciled, check_names, counted_tables, difference_rows, reconcile
-from cdcwb.analysis.replay import Replayed, rows_over_time
+from cdcwb.analysis.replay import Replayed, TableReplay
 from cdcwb.analysis.summary_text import Tone
 from cdcwb.analysis.value_comparison import Reason, Rules, read_rules, reason_words, tally_words
 from cdcwb.charts import reconcile as charts
@@ -188,10 +188,13 @@ class Replay(_TablePage):
                 return result
         return result.stored(scratch(self, "cdcwb-reconciled-") / "pairs")
 
+    def _replay(self, table: KnownTable) -> TableReplay:
+        return TableReplay(self.capture, table, self.position, self.time, self.keys)
+
     @cached_property
     def state(self) -> Replayed | None:
         """The rows of the table; None without keys."""
-        return Replayed.of(self.capture, self.table, self.position, self.time, self.keys) if self.table else None
+        return self._replay(self.table).shown() if self.table else None
 
     @cached_property
     def state_facts(self) -> dict[str, Any]:
@@ -261,7 +264,7 @@ class Replay(_TablePage):
         answer.cards([(name, plural(state.rows, "row"), until), ("partial", count(state.partial), partial)])
         none = f"{name} has no rows {until}."
         answer.table(state.shown, state.columns, total=state.rows, none=none, by_heading=True)
-        steps = rows_over_time(self.capture, self.table, self.position, self.time, self.keys)
+        steps = self._replay(self.table).over_time()
         if len(steps) > 1 and self.table.first and self.table.last:
             numbers = [{"at": end, "rows": rows} for end, rows in steps]
             figure = charts.rows_over_time(steps, self.table.first, self.table.last)
