@@ -15,17 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import (
-    IMAGES,
-    Bools,
-    Ints,
-    Keys,
-    are_committed,
-    are_lasting,
-    maps_of,
-    of_table,
-    times,
-)
+from cdcwb.analysis.images import IMAGES, Bools, Ints, Keys, are_committed, are_lasting, maps_of, of_table, times
 from cdcwb.dataset import Rows, answer_of, grouped, joined
 from cdcwb.errors import OptionError
 from cdcwb.filters import as_flags, labels
@@ -50,13 +40,26 @@ Keyed = Mapping[str, Sequence[str]]
 """Key columns by table."""
 
 
-class Candidate(NamedTuple):
-    """A column that may be the key of a table without one: it has a value in each of ``rows`` inserted rows, and none
-    of those that were read together has the value of another. ``is_unique``: nor has any other."""
+@dataclass(frozen=True, slots=True)
+class InferredKey:
+    """A ``column`` that may be the key of a table without one: it has a value in each of ``rows`` inserted rows, and
+    none of those that were read together has the value of another. ``is_unique``: nor has any other."""
 
+    table: str
     column: str
     rows: int
-    is_unique: bool
+    is_unique: bool = field(default=True, compare=False)
+
+    @property
+    def evidence(self) -> str:
+        """The evidence, in a few words."""
+        return f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
+
+    def __str__(self) -> str:
+        return (
+            f"No change of {self.table} has a key. Its key is inferred: {self.evidence}. "
+            f"To name the key, give the reader option keys={self.table}:{self.column}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class KnownTable:
     columns: tuple[str, ...]
     first: dt.datetime | None
     last: dt.datetime | None
-    candidates: tuple[Candidate, ...] = field(default=(), compare=False)
+    candidates: tuple[InferredKey, ...] = field(default=(), compare=False)
 
 
 Facts = tuple[pa.Table, ...]
@@ -226,15 +229,15 @@ def _overlapping(ranges: pa.Table) -> set[tuple[str, str]]:
     return {(row["table"], row["column"]) for row in again}
 
 
-def _candidates(columns: list[dict[str, Any]], overlapping: set[tuple[str, str]]) -> dict[str, list[Candidate]]:
+def _candidates(columns: list[dict[str, Any]], overlapping: set[tuple[str, str]]) -> dict[str, list[InferredKey]]:
     """The candidates of each table, first column first."""
-    rows, found = defaultdict[str, int](int), defaultdict[str, list[Candidate]](list)
+    rows, found = defaultdict[str, int](int), defaultdict[str, list[InferredKey]](list)
     for column in columns:
         rows[column["table"]] = max(rows[column["table"]], column["rows"])
     for column in sorted(columns, key=itemgetter("ordinal", "column")):
-        if not column["repeated"] and column["rows"] == rows[column["table"]] >= _LEAST_ROWS:
-            is_unique = (column["table"], column["column"]) not in overlapping
-            found[column["table"]].append(Candidate(column["column"], column["rows"], is_unique))
+        table, name, number = column["table"], column["column"], column["rows"]
+        if not column["repeated"] and number == rows[table] >= _LEAST_ROWS:
+            found[table].append(InferredKey(table, name, number, (table, name) not in overlapping))
     return found
 
 
@@ -304,26 +307,6 @@ def _filled(keys: Keyed, batch: pa.RecordBatch) -> pa.RecordBatch:
 # --- inferred keys ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InferredKey:
-    """The inferred key of a table: the ``column`` that is unique in its ``rows`` inserted rows."""
-
-    table: str
-    column: str
-    rows: int
-
-    @property
-    def evidence(self) -> str:
-        """The evidence, in a few words."""
-        return f"{self.column} is unique in {plural(self.rows, 'inserted row')}"
-
-    def __str__(self) -> str:
-        return (
-            f"No change of {self.table} has a key. Its key is inferred: {self.evidence}. "
-            f"To name the key, give the reader option keys={self.table}:{self.column}."
-        )
-
-
 def without_key(known: Mapping[str, KnownTable]) -> list[str]:
     """The tables of which no change has a key."""
     return [name for name, table in known.items() if not table.keyed]
@@ -339,11 +322,9 @@ def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
     first = [[*takewhile(lambda one: not one.is_unique, table.candidates)] for table in keyless]
     names = [f"{table.table}\0{one.column}" for table, doubtful in zip(keyless, first, strict=True) for one in doubtful]
     wrong = _repeated(capture, names) if names else set()
-    found = {}
-    for table in keyless:
-        unique = (one for one in table.candidates if (table.table, one.column) not in wrong)
-        if key := next(unique, None):
-            found[table.table] = InferredKey(table.table, key.column, key.rows)
+    found: dict[str, InferredKey] = {}
+    for key in (one for table in keyless for one in table.candidates if (one.table, one.column) not in wrong):
+        found.setdefault(key.table, key)
     return found
 
 

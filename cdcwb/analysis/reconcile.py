@@ -23,14 +23,7 @@ import pyarrow.compute as pc
 
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.history import CHANGED, value_text
-from cdcwb.analysis.images import (
-    MAP,
-    are_committed,
-    maps_of,
-    ranks,
-    row_texts,
-    times,
-)
+from cdcwb.analysis.images import MAP, are_committed, maps_of, ranks, row_texts, times
 from cdcwb.analysis.keys import FACTS, InferredKey, KnownTable, changes_of, infer_keys, known_tables, without_key
 from cdcwb.analysis.value_comparison import (
     Change,

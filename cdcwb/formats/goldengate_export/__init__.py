@@ -17,14 +17,7 @@ from cdcwb.formats.containers import detect
 from cdcwb.formats.containers.kafka_rows import OF_TABLES, Where
 from cdcwb.formats.containers.message_files import Container, locate
 from cdcwb.formats.containers.messages import Messages
-from cdcwb.formats.dissector import (
-    EVERYTHING,
-    Inspection,
-    Pairing,
-    TableRequest,
-    Wanted,
-    detected_row,
-)  # fmt: skip
+from cdcwb.formats.dissector import EVERYTHING, Inspection, Pairing, TableRequest, Wanted, detected_row
 from cdcwb.formats.files import open_source
 from cdcwb.formats.goldengate.contents import column_types, typed_rows, wanted_for
 from cdcwb.formats.goldengate_export.events import decode, event_of, note, record_of, times_of
