@@ -108,12 +108,17 @@ def over_time(headers: Headers, mask: Bools, start: int, width_us: int) -> Count
     """The number of changes for each bin (from 0 at ``start``; None: without a time) and operation. Merged by
     :func:`added`."""
     names, codes = [NOT_GIVEN, *headers.texts["operation"]], headers.codes["operation"] + 1
-    timed, untimed = mask & headers.timed, mask & ~headers.timed
-    bins = (headers.at[timed] - start) // width_us
-    counts = counted(None, [bins, codes[timed]], [None, names])
-    without = counted(None, [codes[untimed]], [names])
-    counts.update({(None, name): times for name, times in without.items()})
-    return counts
+    return binned(headers.at[mask], codes[mask], names, start=start, width_us=width_us)
+
+
+def binned(
+    at: Ints, codes: npt.NDArray[Any], names: Sequence[str], *, start: int, width_us: int
+) -> Counter[tuple[int | None, str]]:
+    """The number of times for each bin (from 0 at ``start``; None: not known) and name. Merged by :func:`added`."""
+    timed = at != NO_TIME
+    counts = counted(None, [(at[timed] - start) // width_us, codes[timed]], [None, names])
+    without = counted(None, [codes[~timed]], [names])
+    return added([counts, Counter({(None, name): times for name, times in without.items()})])
 
 
 def over_time_rows(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.change_counts import added, counted
+from cdcwb.analysis.change_counts import added, binned, counted
 from cdcwb.analysis.contents import BINS
 from cdcwb.analysis.frames import time_axis
 from cdcwb.analysis.totals import count_changes
@@ -164,7 +164,7 @@ def density(capture: Any, axis: TimeAxis) -> tuple[Density, int]:
     rows = capture.rows("transactions", ("began_at", "ended_at", "outcome"))
     counts: Counter[Any] = rows.fold(partial(_density_of, start=start, width=width), added)
     result: Density = {}
-    for (outcome, number), times in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+    for (number, outcome), times in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0] or 0)):
         total, bins = result.get(outcome, (0, []))
         result[outcome] = total + times, bins + ([] if number is None else [(start + number * width, times)])
     return result, width
@@ -173,10 +173,8 @@ def density(capture: Any, axis: TimeAxis) -> tuple[Density, int]:
 def _density_of(rows: pa.RecordBatch, start: int, width: int) -> Counter[Any]:
     transactions = TransactionIndex(rows)
     at = np.where(transactions.began == NO_TIME, transactions.ended, transactions.began)
-    codes, texts, timed = transactions.codes["outcome"], transactions.texts["outcome"], at != NO_TIME
-    known = counted(None, [codes[timed], (at[timed] - start) // width], [texts, None])
-    without = counted(None, [codes[~timed]], [texts])
-    return added([known, Counter({(outcome, None): times for outcome, times in without.items()})])
+    codes, texts = transactions.codes["outcome"], transactions.texts["outcome"]
+    return binned(at, codes, texts, start=start, width_us=width)
 
 
 def ranked(
