@@ -9,6 +9,7 @@ transactions, too (:func:`~cdcwb.analysis.positions.repeated`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -130,7 +131,8 @@ def _of_transactions(rows: pa.RecordBatch) -> pa.RecordBatch:
     of_tables = _table_sentences(pa.table(rows), events.filter(events["table_no"].is_valid()))
     found: list[dict[str, Any]] = []
     for name, index, offset in zip(*(places[name].to_pylist() for name in places.schema.names), strict=True):
-        sentences = _sentences(**{part: values.get(name) for part, values in parts.items()}) or of_tables.get(name, [])
+        numbers = {part: values[name] for part, values in parts.items() if name in values}
+        sentences = _sentences(numbers) or of_tables.get(name, [])
         place = {"transaction_id": name, "file_index": index, "offset": offset}
         found += [{**place, "sentence": sentence} for sentence in sentences]
     return pa.RecordBatch.from_pylist([*found, {"numbered": len(parts["records"])}], _FOUND)
@@ -146,27 +148,18 @@ def _by_transaction(rows: pa.Table, aggregation: list[Any]) -> dict[str, int]:
     return dict(zip(names, values, strict=True))
 
 
-def _sentences(
-    *,
-    records: int | None,
-    lowest: int | None,
-    highest: int | None,
-    last: int | None,
-    again: int | None,
-    begins: int | None,
-    end: int | None,
-) -> list[str]:
+def _sentences(numbers: Mapping[str, int]) -> list[str]:
     """The contradictions of a transaction."""
-    found = []
-    if (begins or 0) > 1 or again:
-        texts = [f"it begins {begins} times" if (begins or 0) > 1 else ""]
-        texts += [f"{plural(again, 'number')} of its events came again with other records" if again else ""]
-        found.append("; ".join(filter(None, texts)))
-    if end is not None and records is not None and records > end - 1:
+    records, highest, again, begins = (numbers.get(name, 0) for name in ("records", "highest", "again", "begins"))
+    end, last = numbers.get("end"), numbers.get("last")
+    twice = [f"it begins {begins} times"] if begins > 1 else []
+    twice += [f"{plural(again, 'number')} of its events came again with other records"] if again else []
+    found = ["; ".join(twice)] if twice else []
+    if end is not None and records and records > end - 1:
         found.append(f"its end counts {plural(end - 1, 'event')}, {records} came")
-    if last is not None and highest is not None and highest > last:
+    if last is not None and highest > last:
         found.append(f"event {last} is marked as its last, event {highest} came")
-    if end is not None and not begins and lowest == 1:
+    if end is not None and not begins and numbers.get("lowest") == 1:
         found.append("its first event and its end are in the capture, its begin is not")
     return found
 

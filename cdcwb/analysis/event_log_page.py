@@ -186,7 +186,8 @@ class LogPage(Page):
     def _objects(self) -> Rows:
         """The objects, with their number of rows (``of``)."""
         rows = self.rows.where(lambda batch: batch["table_key"].is_valid()).select(_OBJECT)
-        return self._decoded.keep("objects", rows.by_key(_OBJECT, [], _object_sizes, _SIZES))
+        sizes = partial(_groups, _OBJECT, [([], "count_all")], _SIZES)
+        return self._decoded.keep("objects", rows.by_key(_OBJECT, [], sizes, _SIZES))
 
     def objects(self, lanes: int = 40, rows: int = 60) -> Records:
         """The first rows of the objects with most rows, in processing order (``place`` in the object's history, from
@@ -211,7 +212,8 @@ class LogPage(Page):
     def _documents(self) -> Rows:
         """The documents, with the number of their events and rows."""
         rows = self.rows.where(lambda batch: batch["document"].is_valid())
-        return self._decoded.keep("documents", rows.by_key(["document"], [], _document_numbers, _NUMBERS))
+        numbers = partial(_groups, ["document"], [("event", "count_distinct"), ([], "count_all")], _NUMBERS)
+        return self._decoded.keep("documents", rows.by_key(["document"], [], numbers, _NUMBERS))
 
     def documents(self, limit: int = 10) -> Records:
         """The first document, the first of each published event type, and the largest: each with ``document``,
@@ -275,25 +277,17 @@ def _object_texts(batch: pa.RecordBatch | pa.Table) -> Any:
     return pc.binary_join_element_wise(pc.coalesce(batch["table_name"], ""), batch["table_key"], "\0")
 
 
-def _object_sizes(batches: Batches) -> Batches:
-    for rows in complete_keys(batches, _OBJECT, 1 << 16):
-        groups = pa.table(rows).group_by([*_OBJECT], use_threads=False).aggregate([([], "count_all")])
-        yield from groups.rename_columns(_SIZES.names).cast(_SIZES).combine_chunks().to_batches()
+def _groups(keys: Sequence[str], counts: Sequence[Any], schema: pa.Schema, batches: Batches) -> Batches:
+    """The groups of rows that are equal in some columns, with counts of each."""
+    for rows in complete_keys(batches, keys, 1 << 16):
+        groups = pa.table(rows).group_by([*keys], use_threads=False).aggregate(counts)
+        yield from groups.rename_columns(schema.names).cast(schema).combine_chunks().to_batches()
 
 
 def _ranked(by_time: bool, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows with what orders them: unknown times and record_ids last."""
     at = pc.coalesce(batch["event_us"], _LATEST) if by_time else pa.repeat(0, len(batch))
     return pa.RecordBatch.from_arrays([*batch.columns, at, pc.coalesce(batch["record_id"], _LATEST)], schema=_RANKED)
-
-
-def _document_numbers(batches: Batches) -> Batches:
-    for rows in complete_keys(batches, ["document"], 1 << 16):
-        table = pa.table({name: rows[name] for name in ("document", "event")})
-        counts = [("event", "count_distinct"), ([], "count_all")]
-        groups = table.group_by("document", use_threads=False).aggregate(counts)
-        columns = groups.select(["document", "event_count_distinct", "count_all"]).rename_columns(_NUMBERS.names)
-        yield from columns.cast(_NUMBERS).combine_chunks().to_batches()
 
 
 def _rows_of_document(rows: Records) -> dict[str, Any]:

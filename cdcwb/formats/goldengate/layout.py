@@ -351,17 +351,7 @@ class How(IntEnum):
     * GUESS_FIXED: unknown, and text may be padded with blanks and without a length, as in the columns of a NonStop
     """
 
-    GUESS = 0
-    TEXT = 1
-    FIXED_TEXT = 2
-    INTEGER = 3
-    FLOAT = 4
-    DECIMAL = 5
-    MOMENT = 6
-    BINARY = 7
-    LOB = 8
-    UNKNOWN = 9
-    GUESS_FIXED = 10
+    GUESS, TEXT, FIXED_TEXT, INTEGER, FLOAT, DECIMAL, MOMENT, BINARY, LOB, UNKNOWN, GUESS_FIXED = range(11)
 
 
 class Coding(NamedTuple):
