@@ -317,7 +317,7 @@ def maps(array: pa.Array) -> list[dict[str, str | None] | None]:
     return [None if one is None else dict(one) for one in array.to_pylist()]
 
 
-ID = ColumnDef(1, "ID", 132, 11, key_column=1, key_position=1)
+ID = ColumnDef(1, "ID", 132, 11, key_position=1)
 NAME = ColumnDef(2, "NAME", 64, 20, null=1)
 NOTE = ColumnDef(3, "NOTE", 64, 4000, lob_type=1)
 SHOP = Definition("S", "SHOP", (ID, NAME, NOTE))

@@ -52,7 +52,6 @@ class ColumnDef:
     null: int = 0
     most_significant_dt: int = 0
     least_significant_dt: int = 0
-    key_column: int = 0
     sub_data_type: int | None = None
     native_data_type: int | None = None
     lob_type: int | None = None
@@ -246,7 +245,7 @@ def _columns(rows: list[str], legend: int) -> tuple[list[ColumnDef], list[int]]:
     for index, (name, run) in enumerate(zip(names, found, strict=True)):
         numbers = [int(word[0]) for word in run[-width:]] or [_NO_TYPE]
         used: dict[str, Any] = {what: numbers[at] for what, at in _NUMBERS.items() if at < len(numbers)}
-        is_key = bool(used.get("key_column"))
+        is_key = bool(used.pop("key_column", 0))
         keys += is_key
         name = name if run else unused_name(f"c{index}", names)
         columns.append(ColumnDef(index + 1, name, **used, key_position=keys if is_key else None, numbers=(*numbers,)))

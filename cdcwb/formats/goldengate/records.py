@@ -517,7 +517,7 @@ class _Decoder:
         lacking = np.concatenate([block, rba[:, None]], axis=1)
         out.shape[~as_array(out.operation.is_valid()) & lacking.any(axis=1)] = MALFORMED
         for texts, word in ((out.operation, b"FileHeader"), (out.name, b"*FileHeader*")):
-            out.shape[_are(texts, word)] = FILE_HEADER
+            out.shape[as_array(pc.equal(texts, word))] = FILE_HEADER
         out.shape[self.only_rule] = NO_RECORD
         self.fault(out.shape == MALFORMED, NOT_COMPLETE, code=Problem.MALFORMED)
         return lacking
@@ -610,11 +610,6 @@ class _Decoder:
         self.fault(asked & (have > length), "Len is {}, {} bytes of data are shown", length, have)
         short = asked & (have < length)
         self.fault(short, "body truncated: have {} of {} bytes", have, length, code=Problem.TRUNCATED)
-
-
-def _are(texts: pa.Array, word: bytes) -> Bools:
-    """Which texts are this word."""
-    return as_array(pc.equal(texts, word))
 
 
 def _fields_of(columns: pa.Array) -> Iterator[tuple[str, Ints, Ints]]:
