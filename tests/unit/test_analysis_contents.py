@@ -25,6 +25,12 @@ def test_the_command_that_shows_a_record_can_be_pasted_into_a_shell() -> None:
     assert contents.command("/elsewhere", 3, BY_FILE) == "cdcwb inspect /elsewhere --offset 3"
 
 
+def test_a_file_without_events_is_counted_in_its_unit() -> None:
+    files = [{"file_index": 0, "size": 1178, "rows": 0, "unit": "row"}, {"file_index": 1, "size": 9, "unit": "byte"}]
+    counted = contents.ledger(SimpleNamespace(answers={"events": []}), files)
+    assert [entry["none"] for entry in counted] == [0, 9]
+
+
 def test_no_place_is_no_command() -> None:
     assert contents.command(None, None, BY_FILE) is None
     assert contents.command("/in/b", None, BY_FILE) is None
