@@ -133,14 +133,6 @@ def test_a_time_that_does_not_exist_takes_no_time_from_other_records(tmp_path: P
     assert figures(saved(tmp_path, lines, "messages.json")) == {"capture": (2, 0, 2000)}
 
 
-def test_a_day_that_does_not_exist_is_the_only_time_that_is_not_known(tmp_path: Path) -> None:
-    about = {"table": "SHOP.ORDERS", "op_type": "I", "op_ts": "2026-11-28 10:00:00.250000", "after": {"ID": 1}}
-    times = ("2026-11-28T10:00:04.000000", "2026-06-31T10:00:04.000000")
-    rows = [{**about, "current_ts": time, "pos": f"{number:020}"} for number, time in enumerate(times, 881)]
-    found = figures(saved(tmp_path, [f"{json.dumps(row)}\n" for row in rows], "messages.json"))
-    assert found == {"capture": (1, 0, 3750)}
-
-
 def heartbeat(at: int, broker: int) -> str:
     """A heartbeat of Debezium: its value has nothing but the time of the connector."""
     return f"CreateTime:{MS + at + broker}\t{json.dumps({'ts_ms': MS + at})}\n"
