@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, takewhile
 from operator import itemgetter
@@ -324,7 +324,7 @@ def infer_keys(capture: Any, tables: Collection[str]) -> dict[str, InferredKey]:
     wrong = _repeated(capture, names) if names else set()
     found: dict[str, InferredKey] = {}
     for key in (one for table in keyless for one in table.candidates if (one.table, one.column) not in wrong):
-        found.setdefault(key.table, key)
+        found.setdefault(key.table, replace(key, is_unique=True))
     return found
 
 

@@ -396,15 +396,16 @@ def test_the_ledger_adds_up_what_became_of_each_file(spark: SparkSession, tmp_pa
         event(1, 0, 1, offset_unit="row", length=1),
     ]
     files = [
-        {"file": "/in/f1", "file_index": 1, "size": 99, "rows": 2},
-        {"file": "/in/f0", "file_index": 0, "size": 20},
+        {"file": "/in/f0", "file_index": 0, "unit": "byte", "size": 20},
+        {"file": "/in/f1", "file_index": 1, "unit": "row", "size": 99, "rows": 2},
+        {"file": "/in/f2", "file_index": 2, "unit": "byte", "size": 5},
     ]
-    files.append({"file": "/in/f2", "file_index": 2, "size": 5})
     made = Frames(headers=frame(spark, tmp_path, "events", rows), files=files)
-    assert [tuple(row.values()) for row in contents.ledger(made)] == [
-        ("/in/f0", "byte", 10, 3, 7, 1, 0),
-        ("/in/f1", "row", 1, 0, 0, 1, 1),
-        ("/in/f2", "byte", 0, 0, 0, 0, 5),
+    names = ("file", "understood", "filler", "malformed", "none")
+    assert [tuple(row[name] for name in names) for row in contents.ledger(made, files)] == [
+        ("/in/f0", 10, 3, 7, 0),
+        ("/in/f1", 1, 0, 0, 1),
+        ("/in/f2", 0, 0, 0, 5),
     ]
 
 
