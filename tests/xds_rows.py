@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
+from cdcwb.formats.idm_event_log.events import TypedLog
 from cdcwb.xds import ROWS, Settings, Snapshot
 from tests.reference.xds_rows import Publication, publish
 
@@ -20,6 +22,18 @@ PLAIN: dict[str, Any] = {
     "file_index": 0,
     "repeated": False,
 }
+
+
+def rows_of_log(log: pa.RecordBatch) -> pa.Table:
+    """A log of one file as rows that are published; all of its texts are decoded."""
+    known, before, repeated = TypedLog(log), Counter[int](), list[bool]()
+    for number in known.record_id.to_pylist():
+        repeated.append(before[number] > 0)
+        before[number] += number is not None
+    count = len(log)
+    places = pa.array([0] * count, pa.int32()), pa.array(range(count), pa.int64())
+    others = known.event_us, pa.nulls(count, pa.string()), pa.array(repeated)
+    return pa.Table.from_arrays([*log.columns, *places, *others], schema=ROWS)
 
 
 def row(event_type: int | str | None, **fields: Any) -> dict[str, Any]:

@@ -18,16 +18,16 @@ import pytest
 import cdcwb_synth as synth
 from cdcwb.analysis.event_log import read_settings, snapshot_files
 from cdcwb.errors import OptionError
-from cdcwb.formats.idm_event_log.events import TypedLog
 from cdcwb.formats.idm_event_log.layout import LOG
 from cdcwb.report import execute, notebook_path, read_facts, run_report
 from cdcwb.report.html import SIZE_LIMIT
 from cdcwb.report.show import FIGURE_MIME, STYLE
-from cdcwb.xds import ROWS, Settings, Snapshot
+from cdcwb.xds import Settings, Snapshot
 from tests.hostile_log import write_hostile_log
 from tests.local import read
 from tests.reference.xds_rows import publish
 from tests.reports import DATA
+from tests.xds_rows import rows_of_log
 
 SETTINGS = {"driver_user": "IDM_DRIVER", "schema": "shop", "types": {"photo": "octet"}}
 
@@ -37,17 +37,8 @@ def published(made: Path) -> pa.Table:
     found = read(made / "capture", format="idm-event-log").to_pylist()
     rows = [row["headers"] for row in found if row["kind"] != "filler"]
     log = pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=LOG)
-    known = TypedLog(log)
-    before: Counter[int] = Counter()
-    again = []
-    for number in known.record_id.to_pylist():
-        again.append(before[number] > 0)
-        before[number] += number is not None
-    places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
-    others = (known.event_us, pa.nulls(len(rows), pa.string()), pa.array(again))
-    table = pa.Table.from_arrays([*log.columns, *places, *others], schema=ROWS)
     snapshot = Snapshot.read({path.stem: str(path) for path in (made / "truth" / "snapshot").iterdir()})
-    decisions = publish(table, Settings.parse(SETTINGS), snapshot).decisions
+    decisions = publish(rows_of_log(log), Settings.parse(SETTINGS), snapshot).decisions
     names = [name for name in ("table_name", "table_key", "column_name") if name not in decisions.column_names]
     for name in names:
         decisions = decisions.append_column(name, log[name])

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from cdcwb.formats.idm_event_log.events import TypedLog
 from cdcwb.formats.idm_event_log.layout import LOG
-from cdcwb.xds import ROWS, Settings, Snapshot
+from cdcwb.xds import Settings, Snapshot
 from tests.reference.xds_rows import publish
+from tests.xds_rows import rows_of_log
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
@@ -240,20 +240,10 @@ def test_the_readme_says_what_becomes_of_the_event_log(as_of: str | None) -> Non
     *rows, _ = event_log()
     texts = {name: [row[name] or None for row in rows] for name in rows[0]}
     log = pa.RecordBatch.from_pydict(texts, schema=LOG)
-    known = TypedLog(log)
-    before: Counter[int] = Counter()
-    again = []
-    for number in known.record_id.to_pylist():
-        again.append(before[number] > 0)
-        before[number] += number is not None
-    places = (pa.array([0] * len(rows), pa.int32()), pa.array(range(len(rows)), pa.int64()))
-    table = pa.Table.from_arrays(
-        [*log.columns, *places, known.event_us, pa.nulls(len(rows), pa.string()), pa.array(again)], schema=ROWS
-    )
     files = {path.stem: str(path) for path in (DATA / "idm-event-log.snapshot").iterdir()}
     given = {"driver_user": "IDM_DRIVER", "schema": "shop", "types": "photo:octet"}
     waiting = {"future_events": True, "as_of": as_of} if as_of else {}
-    made = publish(table, Settings.parse(given | waiting), Snapshot.read(files))
+    made = publish(rows_of_log(log), Settings.parse(given | waiting), Snapshot.read(files))
     counts = Counter(made.decisions["decision"].to_pylist())
     if as_of:
         assert f"with `-o future_events=true --as-of {as_of}` {counts['waiting']} rows wait" in readme.replace("W", "w")
