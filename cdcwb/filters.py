@@ -572,11 +572,6 @@ def labels(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     return labels_of(batch["schema_name"], batch["table_name"])
 
 
-def label(schema_name: str | None, table_name: str | None) -> str | None:
-    """One of :func:`labels`."""
-    return table_name if None in (schema_name, table_name) else f"{schema_name}.{table_name}"
-
-
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name in _HEADERS:
         return pc.map_lookup(batch["headers"], name, "first")

@@ -16,7 +16,8 @@ from cdcwb.analysis import change_counts
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.order import listed
 from cdcwb.analysis.totals import count_events
-from cdcwb.filters import NO_TABLE, label
+from cdcwb.filters import NO_TABLE
+from cdcwb.formats.arrays import label
 from cdcwb.model import Kind, OffsetUnit
 from cdcwb.times import TimeAxis
 from cdcwb.words import count, plural

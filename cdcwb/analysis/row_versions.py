@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from cdcwb.analysis.images import Bools, Ints, Keys, are_lasting, ranks, times
 from cdcwb.analysis.keys import FACTS, PLACE, InferredKey, Place, changes_of, infer_keys, known_of, places, without_key
 from cdcwb.dataset import Rows, answer_of, joined, text_hashes
-from cdcwb.filters import NO_TABLE, as_flags, label, labels
+from cdcwb.filters import NO_TABLE, as_flags, labels
+from cdcwb.formats.arrays import label
 from cdcwb.index.images import Pairs
 from cdcwb.model import CHANGES, Operation
 

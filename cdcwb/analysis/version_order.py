@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 from cdcwb.analysis.frames import dated_rows
 from cdcwb.analysis.images import Keys, are_lasting
 from cdcwb.dataset import Rows, differ, joined, run_starts
-from cdcwb.filters import NO_TABLE, as_flags, label
+from cdcwb.filters import NO_TABLE, as_flags
+from cdcwb.formats.arrays import label
 from cdcwb.formats.json_values import parse_json
 from cdcwb.index.columns import table_labels
 from cdcwb.index.images import Pairs

@@ -23,7 +23,8 @@ from cdcwb.analysis.keys import infer_keys as infer
 from cdcwb.analysis.xds import A_PART, DOCUMENTS, Published, Summary, counted, firsts_of_parts
 from cdcwb.dataset import PART, Batches
 from cdcwb.errors import CaptureError
-from cdcwb.filters import NO_TABLE, label
+from cdcwb.filters import NO_TABLE
+from cdcwb.formats.arrays import label
 from cdcwb.formats.idm_event_log.layout import FORMAT
 from cdcwb.model import CHANGES, Operation
 from cdcwb.xds import Settings

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,14 @@ def as_array(values: pa.Array) -> Bools:
 def labels(schemas: pa.Array, tables: pa.Array) -> pa.Array:
     """``schema.table``, or ``table`` without a schema; null without a table."""
     return pc.coalesce(pc.binary_join_element_wise(schemas, tables, "."), tables)
+
+
+_Name = TypeVar("_Name", str, str | None)
+
+
+def label(schema: str | None, table: _Name) -> _Name:
+    """One of :func:`labels`."""
+    return table if schema is None or table is None else f"{schema}.{table}"
 
 
 def table_names(label: str) -> set[str]:

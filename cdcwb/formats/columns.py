@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcwb.formats.arrays import label
 from cdcwb.formats.bitmask import parse
 
 # --- texts as values of a column's type -------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class TableVersion:
     @property
     def full_name(self) -> str | None:
         """``schema.table``, or ``table``."""
-        return self.table_name if self.schema_name is None else f"{self.schema_name}.{self.table_name}"
+        return label(self.schema_name, self.table_name)
 
     @property
     def place(self) -> tuple[int, int]:

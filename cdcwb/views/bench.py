@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from cdcwb import pool
 from cdcwb.errors import CaptureError
-from cdcwb.filters import label
+from cdcwb.formats.arrays import label
 from cdcwb.index.changes import Changes, TooManyChangesError
 from cdcwb.index.record_index import NoRecordsError
 from cdcwb.index.selected import TIME, Selected

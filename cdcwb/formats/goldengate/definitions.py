@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from cdcwb.errors import OptionError
 from cdcwb.formats import options as opt
+from cdcwb.formats.arrays import label
 from cdcwb.formats.columns import TableColumn, TableVersion
 from cdcwb.formats.goldengate.layout import BINARY_SUBTYPE, MISSING, Coding, How, coding_of, is_known, type_name
 from cdcwb.formats.kernels import Ints
@@ -167,11 +168,6 @@ class Reference:
     table: str
     index: int
     text: str = ""
-
-
-def full_name(schema: str | None, table: str) -> str:
-    """``schema.table``, or ``table``."""
-    return table if schema is None else f"{schema}.{table}"
 
 
 def split_name(name: str) -> tuple[str | None, str]:
@@ -436,7 +432,7 @@ class Lookup:
                     index = found.index if index == MISSING else index
                 else:
                     index = MISSING if index == found.index else index  # the header may repeat it (§5.2)
-                    own = full_name(*name) if index == MISSING else str(index)
+                    own = label(*name) if index == MISSING else str(index)
                     lineage = {**version.lineage, "definition of": f"{version.full_name} ({version.table_version})"}
                     assert version.definition is not None
                     text = f"{found.text}\n{version.definition.text}"
@@ -451,7 +447,7 @@ class Lookup:
             places = (trail.trail, trail.order, index), (trail.trail, name, index), (trail.trail, name)
             latest |= dict.fromkeys(places, number)
         for definition in beside:
-            self._add(full_name(definition.schema, definition.table), definition, SIDE_FILE, {})
+            self._add(label(definition.schema, definition.table), definition, SIDE_FILE, {})
         self._index()
 
     def _add(
@@ -478,7 +474,7 @@ class Lookup:
         """Adds versions of tables of which only the number of columns is known, by their printed names."""
         for name, width in widths.items():
             schema, table = split_name(name)
-            key = f"{full_name(schema, table)}@1"
+            key = f"{label(schema, table)}@1"
             if key not in {one.table_version for one in self.versions}:
                 columns = [TableColumn(index + 1, f"c{index}") for index in range(width)]
                 self.versions.append(Version(key, schema, table, columns, INFERRED))

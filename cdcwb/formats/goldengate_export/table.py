@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from cdcwb.formats.arrays import label
 from cdcwb.formats.columns import TableColumn, TableVersion
-from cdcwb.formats.goldengate.definitions import full_name
 from cdcwb.formats.goldengate_export.events import times_of
 from cdcwb.formats.messages.connect import plain
 from cdcwb.model import Kind
@@ -133,6 +133,6 @@ def versions_from(found: FirstPass) -> list[Version]:
             for at, (name, one) in enumerate(facts.items(), 1)
         ]
         types = {name: one.arrow_type for name, one in facts.items()}
-        name = f"{full_name(schema, table)}@1"
+        name = f"{label(schema, table)}@1"
         made.append(Version(name, schema, table, columns, "inferred", types=types))
     return made

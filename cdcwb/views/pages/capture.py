@@ -15,7 +15,8 @@ from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
 from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
-from cdcwb.filters import NO_TABLE, label, narrowing
+from cdcwb.filters import NO_TABLE, narrowing
+from cdcwb.formats.arrays import label
 from cdcwb.formats.options import as_bool
 from cdcwb.model import OffsetUnit
 from cdcwb.report import check_parameters, show
