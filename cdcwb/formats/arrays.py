@@ -54,7 +54,7 @@ def label(schema: str | None, table: _Name) -> _Name:
 
 def table_names(label: str) -> set[str]:
     """The names that a table is asked for by: its label, and what follows the first or the last dot of that."""
-    return {label, label.partition(".")[2], label.rpartition(".")[2]}
+    return {label, label.partition(".")[2] or label, label.rpartition(".")[2] or label}
 
 
 NamesOf = Callable[[str], set[str]]

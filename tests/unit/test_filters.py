@@ -16,6 +16,7 @@ import pytest
 from cdcwb import load, model
 from cdcwb.filters import KINDS, FilterError, columns_of, holds, parse
 from cdcwb.formats import get_format
+from cdcwb.formats.arrays import are_named
 from cdcwb.formats.dissector import TableRequest, Wanted
 from tests.local import plan_of, read
 
@@ -108,6 +109,12 @@ def test_rows_of_events_for_which_a_filter_holds(line: str, expected: list[int])
 )
 def test_rows_of_transactions_for_which_a_filter_holds(line: str, expected: list[int]) -> None:
     assert rows(line, TRANSACTIONS, model.TRANSACTIONS) == expected
+
+
+def test_no_table_is_named_by_an_empty_text() -> None:
+    labels = pa.array(["orders", "shop.orders", "a.", ".a", None])
+    assert are_named(labels, [""]).to_pylist() == [False] * 5
+    assert are_named(labels, ["orders", "a"]).to_pylist() == [True, True, False, True, False]
 
 
 def test_values_of_typed_columns_are_compared_as_text_would_be() -> None:
