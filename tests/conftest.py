@@ -69,7 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     full = config.getoption("--full")
     settings.load_profile("full" if full else "normal")
-    if not full:
+    if full:
+        config.option.timeout = 0
+    else:
         one_compiler()
 
 

@@ -7,7 +7,9 @@ import io
 import json
 import os
 import resource
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +47,10 @@ def in_child(verdict: Callable[[], str | None], seconds: int, memory: int) -> st
     """What a function returns in a child process, or how that ended, if it took more than so many ``seconds`` of
     processor time or MB of ``memory`` or was ended by a signal."""
     reading, writing = os.pipe()
+    folder = tempfile.mkdtemp()
     child = os.fork()
     if not child:
+        tempfile.tempdir = folder  # it removes nothing at its end
         os.close(reading)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         try:
@@ -60,6 +64,7 @@ def in_child(verdict: Callable[[], str | None], seconds: int, memory: int) -> st
     with os.fdopen(reading) as pipe:
         text = pipe.read()
     _, status, usage = os.wait4(child, 0)
+    shutil.rmtree(folder)
     if os.WIFSIGNALED(status):
         return f"ended by {signal.Signals(os.WTERMSIG(status)).name} after {usage.ru_utime:.1f} s of processor time"
     if usage.ru_maxrss > memory * 1000:

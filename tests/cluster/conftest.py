@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -152,6 +152,20 @@ def cluster(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
         yield one
     finally:
         one.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The ends of the logs of servers and executors with a test that fails."""
+    report = yield
+    one = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and one is not None:
+        for log in sorted([*one.folder.glob("*.log"), *one.folder.rglob("stderr")]):
+            text = log.read_text(encoding="utf-8", errors="replace")
+            report.sections.append((str(log.relative_to(one.folder)), text[-2000:]))
+    return report
 
 
 @pytest.fixture(scope="module")

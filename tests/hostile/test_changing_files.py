@@ -22,7 +22,7 @@ from tests.made import generate
 # Runs `cdcwb summary` for some files, each several times in processes of its own. In each, at one of the audit events
 # of Python (files that are opened, memory maps, imports …) after the file was first opened, the file becomes shorter.
 SHORTEN = """
-import json, os, sys
+import json, os, shutil, sys, tempfile
 import cdcwb.analysis.summary, cdcwb.local_tables
 from cdcwb.cli.app import main
 from cdcwb.formats import FORMATS, get_format
@@ -45,12 +45,15 @@ def forked(file, content, at):
     with open(file, "wb") as out:
         out.write(content)
     logs = [f"{file}.{number}.log" for number in (1, 2)]
+    folder = tempfile.mkdtemp()
     child = os.fork()
     if not child:
+        tempfile.tempdir = folder
         for number, log in enumerate(logs, 1):
             os.dup2(os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
         run(file, at)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    shutil.rmtree(folder)
     return code, *(open(log, errors="replace").read() for log in logs)
 
 for name in FORMATS:
