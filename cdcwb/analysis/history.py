@@ -278,13 +278,14 @@ def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def states(changes: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
     """The changes of a row that were not undone, each with the values of the row after it, as far as the changes up to
-    it give them; None if the row was deleted."""
+    it give them; None if the row was deleted. An insert of columns that the row does not have adds to it."""
     row: dict[str, str | None] | None = None
     after = []
     for change in changes:
         if not change["taken_back"]:
-            values = row if row is not None and change["operation"] == Operation.UPDATE else {}
-            row = None if change["image"] is None else {**values, **change["image"]}
+            image, known = change["image"], row or {}
+            is_more = change["operation"] == Operation.UPDATE or bool(image and known.keys().isdisjoint(image))
+            row = None if image is None else {**(known if is_more else {}), **image}
             after.append((change, row))
     return after
 

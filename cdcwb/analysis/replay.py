@@ -290,14 +290,21 @@ def _follow(rows: pa.RecordBatch, order: Order) -> Bools:
 
 
 def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The effects of each row since it was inserted or deleted, as one: the last value of each column."""
+    """The effects of each row since it was inserted or deleted, as one: the last value of each column. An insert of
+    columns that the row does not have adds to it: event logs insert one row with several records."""
     starts = run_starts(batch, ["row_key"])
     if not len(starts):
         return batch
     numbers = np.arange(batch.num_rows)
     group = np.searchsorted(starts, numbers, side="right") - 1
-    since = np.where(as_flags(batch["gone"]), numbers + 1, np.where(as_flags(batch["started"]), numbers, 0))
-    alive = numbers >= np.maximum.reduceat(since, starts)[group]
+    begins = np.maximum(starts, np.maximum.reduceat(np.where(as_flags(batch["gone"]), numbers + 1, 0), starts))
+    again = as_flags(batch["started"]) & (numbers > begins[group])
+    if again.any():
+        earlier = _last_with_its_columns(batch, group)
+        for number in np.flatnonzero(again).tolist():
+            if earlier[number] >= begins[group[number]]:
+                begins[group[number]] = number
+    alive = numbers >= begins[group]
     rows, group = batch.filter(pa.array(alive)), group[alive]
     if not len(group):
         return rows
@@ -314,6 +321,20 @@ def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     last["started"] = np.logical_or.reduceat(as_flags(rows["started"]), starts)
     last["changes"] = np.add.reduceat(np.asarray(rows["changes"]), starts)
     return pa.RecordBatch.from_pydict(last, rows.schema)
+
+
+def _last_with_its_columns(batch: pa.RecordBatch, group: Ints) -> Ints:
+    """Of each effect the last one before it in its group that has one of its columns; -1 without one, and its
+    own number if it has no columns."""
+    pairs = Pairs(batch["row"])
+    rank = ranks(pairs.names)
+    code = group[pairs.rows] * (rank.max(initial=0) + 1) + rank
+    order = np.argsort(code, kind="stable")
+    at, code = pairs.rows[order], code[order]
+    earlier = np.where(pairs.sizes > 0, -1, np.arange(batch.num_rows))
+    is_same = np.flatnonzero(code[1:] == code[:-1])
+    np.maximum.at(earlier, at[is_same + 1], at[is_same])
+    return earlier
 
 
 def _as_rows(columns: Mapping[str | None, set[str]], batch: pa.RecordBatch) -> pa.RecordBatch:

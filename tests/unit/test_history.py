@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdcwb.analysis.history import ORDER, busiest_key, history
+from cdcwb.analysis.history import ORDER, busiest_key, history, states
 from cdcwb.analysis.keys import FACTS, find_table, infer_keys, known_tables, with_keys
 from cdcwb.errors import OptionError
 from tests.changes import Tables, change
@@ -180,3 +180,16 @@ def test_a_key_is_filled_in_only_where_an_image_has_all_of_its_columns() -> None
     ]
     keys = with_keys(Tables(changes=changes).rows("changes", FACTS), {T: ["a", "b"]}).table()["key"].to_pylist()
     assert keys == [[("a", "1"), ("b", None)], [("a", "1"), ("b", "2")], None, [("a", "5")]]
+
+
+def test_the_row_after_each_change() -> None:
+    changes = [
+        {"operation": operation, "image": image, "taken_back": False}
+        for operation, image in (
+            *(("INSERT", {"a": "1"}), ("INSERT", {"b": "1"}), ("UPDATE", {"a": "2"}), ("INSERT", {"a": "3"})),
+            *(("INSERT", {}), ("UPDATE", {"b": "4"}), ("DELETE", None), ("UPDATE", {"c": "5"})),
+        )
+    ]
+    undone = {"operation": "UPDATE", "image": {"a": "9"}, "taken_back": True}
+    after = [{"a": "1"}, {"a": "1", "b": "1"}, {"a": "2", "b": "1"}, {"a": "3"}, {}, {"b": "4"}, None, {"c": "5"}]
+    assert [row for _, row in states([undone, *changes])] == after

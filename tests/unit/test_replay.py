@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,37 @@ def test_a_row_that_comes_back_knows_nothing_of_its_former_life() -> None:
         made(3, "INSERT", after={"id": "1", "state": "again"}),
     ]
     assert rows(changes)["1"]["row"] == {"id": "1", "state": "again"}
+
+
+def test_inserts_of_columns_that_the_row_does_not_have_add_up() -> None:
+    changes = [
+        made(1, "INSERT", after={"state": "new"}),
+        made(2, "INSERT", after={"note": "x"}),
+        made(3, "UPDATE", before={"note": "x"}, after={"note": "y"}),
+    ]
+    found = rows(changes)["1"]
+    assert (found["row"], found["changes"], found["partial"]) == ({"state": "new", "note": "y"}, 3, False)
+    again = rows([*changes, made(4, "INSERT", after={"note": "z"})])["1"]
+    assert (again["row"], again["changes"]) == ({"note": "z"}, 1)
+    unknown = rows([*changes, made(4, "INSERT")])["1"]
+    assert (unknown["row"], unknown["changes"]) == ({}, 1)  # an event log may name no column of a row that it inserts
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+def test_rows_are_those_of_a_loop_over_their_changes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcwb.dataset._BATCH", size)
+    random = Random(size)
+    changes, expected = [], {}
+    for number in range(600):
+        key, operation = str(random.randrange(40)), random.choice(["INSERT", "INSERT", "INSERT", "UPDATE", "DELETE"])
+        image = {name: str(number) for name in random.sample("abcd", random.choice([0, 1, 1, 2]))}
+        changes.append(change(number, operation, T, key={"id": key}, after=None if operation == "DELETE" else image))
+        row = expected.pop(key, {})
+        if operation == "DELETE":
+            continue
+        is_more = operation == "UPDATE" or (image and row.keys().isdisjoint(image))
+        expected[key] = {**row, **image} if is_more else image
+    assert {key: row["row"] for key, row in rows(changes).items()} == expected
 
 
 def test_an_update_of_the_key_ends_one_row_and_begins_another() -> None:

@@ -49,6 +49,14 @@ def test_by_arrival_a_late_change_overwrites_a_later_one() -> None:
     assert wrong("commit", *late) == []
 
 
+def test_inserts_of_columns_that_the_row_does_not_have_add_up() -> None:
+    def of_column(number: int, position: int, **after: str) -> dict[str, Any]:
+        return change(number, "INSERT", T, key={"id": "1"}, after=after, **_at(number, position))
+
+    assert wrong("arrival", of_column(1, 20, v="1"), of_column(2, 10, w="1")) == []
+    assert wrong("arrival", of_column(1, 20, v="1"), of_column(2, 10, v="2")) == [("other values", 2, 1)]
+
+
 def test_by_source_time_ties_keep_the_first_that_came() -> None:
     same = {"committed_at": at(5), "changed_at": at(5)}
     assert wrong("source_time", insert(1, "1", **same), update(2, "1", "2", **same)) == [("other values", 1, 2)]
