@@ -74,6 +74,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [str(env / "bin" / "venv-pack"), "--quiet", "--prefix", str(env), "--output", str(target)],
     ):
         subprocess.run(command, env=environ, cwd=folder, check=True)
+    shutil.rmtree(env)
     return target
 
 
