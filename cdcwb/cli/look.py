@@ -168,7 +168,8 @@ def inspect(file: str, offset: int, format_name: str, options: dict[str, Any], e
         about.append(
             f"{plural(len(shown.record), 'byte')} written as text; offsets are relative to the start of the record"
         )
-    about += [f"problem {problem['code']}: {problem['detail']}" for problem in event.get("problems") or ()]
+    problems = [problem for one in shown.events or [event] for problem in one.get("problems") or ()]
+    about += dict.fromkeys(f"problem {problem['code']}: {problem['detail']}" for problem in problems)
     print_lines([*map(safe, about), ""])
     lines = list(tree_lines(shown.field, shown.offset if same else 0, everything))
     print_rows(

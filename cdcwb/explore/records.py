@@ -99,19 +99,21 @@ class Records:
     def _dissected(self, row: int, path: Path) -> Record:
         offset = self._index.number("offset", row)
         dissection = get_format(self._index.format).inspect(str(path), offset, self._source.options)
+        number = row - self._index.first_at(row)
+        found = dissection.events[number] if number < len(dissection.events) else dissection.event
         event = self._event_of_index(row)
         if dissection.file != str(path):
             note = f"continues the record at offset {dissection.offset} of {dissection.file}"
             return Record(row, event, dissection.record, dissection.field, note)
-        for name, value in dissection.event.items():
+        for name, value in found.items():
             if name in event and (event[name] is None or name in MAPS) and value is not None:
                 event[name] = dict(value) if name in MAPS else value
-        if dissection.event.get("problems"):
-            event["problems"] = dissection.event["problems"]
-        begin = dissection.event.get("offset", dissection.offset)  # a message may have several rows
+        if found.get("problems") or len(dissection.events) > 1:
+            event["problems"] = found.get("problems")
+        begin = found.get("offset", dissection.offset)  # a message may have several rows
         if begin != offset:
             raise CaptureError(f"has changed: a record begins at {begin}", path=str(path), offset=offset)
-        event["raw"] = dissection.event.get("raw", dissection.record or None)
+        event["raw"] = found.get("raw", dissection.record or None)
         has_bytes = bool(dissection.record) or dissection.length == 0
         return Record(row, event, dissection.record if has_bytes else None, dissection.field, dissection.note)
 

@@ -158,7 +158,8 @@ class Recognition:
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """One dissected record. ``offset`` and ``length`` are its location in the decompressed ``file``; ``field`` is the
-    tree of its bytes, ``event`` its columns of ``events``, ``note`` a further remark."""
+    tree of its bytes, ``event`` its columns of ``events``, ``note`` a further remark. ``events``: all events at the
+    location of ``event``, in their order, if a message has several rows."""
 
     file: str
     offset: int
@@ -167,6 +168,7 @@ class Inspection:
     field: Field
     event: dict[str, Any]
     note: str
+    events: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,6 +244,11 @@ class RecordIndex:
             rows_found[of_file[exact]] = rows[exact]
         return rows_found
 
+    def first_at(self, row: int) -> int:
+        """The first record at the location of a record; a message may have several rows."""
+        one = slice(row, row + 1)
+        return int(self.exactly(self._numbers["file_index"][one], self._numbers["offset"][one])[0])
+
     def first(self, name: str, values: Collection[Any]) -> dict[Any, int]:
         """The first record with each value of a column of numbers or of distinct texts; missing values are left out."""
         column = self.columns.get(name)

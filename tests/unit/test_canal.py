@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cdcwb.cli import main
 from cdcwb.explore.model import Explorer
 from cdcwb.formats import identify, inspect
 from cdcwb.opening import open_small
@@ -42,6 +43,13 @@ def topic(folder: Path, *messages: Any) -> Path:
     path = folder / "canal.jsonl"
     path.write_text("\n".join(json.dumps(one, ensure_ascii=False) for one in messages) + "\n", encoding="utf-8")
     return path
+
+
+def rows(folder: Path, *messages: Any) -> Path:
+    """A Parquet file with a message a row."""
+    values = [json.dumps(one).encode() for one in messages]
+    pq.write_table(pa.table({"value": pa.array(values, pa.binary())}), folder / "rows.parquet")
+    return folder / "rows.parquet"
 
 
 def changes(path: Path, **options: Any) -> list[dict[str, Any]]:
@@ -79,18 +87,26 @@ def test_every_row_has_its_own_bytes_of_the_message(tmp_path: Path) -> None:
 
 
 def test_the_explorer_shows_every_row_with_the_bytes_of_its_message(tmp_path: Path) -> None:
-    path = topic(tmp_path, MESSAGE, UPDATE)
-    explorer = Explorer.open(path)
-    for number, event in enumerate(small(path).table("events").to_pylist()):
-        record = explorer.records.read(number)
-        assert record.event["after"] == dict(event["after"])
-        assert (record.event["offset"], record.event["raw"]) == (event["offset"], event["raw"])
-        assert json.loads(record.data or b"") == (MESSAGE if number < 3 else UPDATE)
+    for path in (topic(tmp_path, MESSAGE, UPDATE), rows(tmp_path, MESSAGE, UPDATE)):
+        explorer = Explorer.open(path)
+        for number, event in enumerate(small(path).table("events").to_pylist()):
+            record = explorer.records.read(number)
+            assert record.event["after"] == dict(event["after"])
+            assert (record.event["offset"], record.event["raw"]) == (event["offset"], event["raw"])
+            assert json.loads(record.data or b"") == (MESSAGE if number < 3 else UPDATE)
+
+
+def test_inspect_shows_the_problems_of_all_rows_of_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = rows(tmp_path, MESSAGE, {**UPDATE, "old": [{"w": "5.00"}, None]})
+    assert main(["inspect", str(path), "--offset", "1"]) == 0
+    assert "problem value: old: expected an object for each row in data" in capsys.readouterr().out
 
 
 def test_rows_of_a_dataframe_or_of_base64_are_the_same(tmp_path: Path) -> None:
     values = [json.dumps(one).encode() for one in (MESSAGE, UPDATE)]
-    pq.write_table(pa.table({"value": pa.array(values, pa.binary())}), tmp_path / "rows.parquet")
+    rows(tmp_path, MESSAGE, UPDATE)
     (tmp_path / "lines.txt").write_bytes(b"".join(base64.b64encode(value) + b"\n" for value in values))
     expected = [(row["operation"], row["before"], row["after"]) for row in changes(topic(tmp_path, MESSAGE, UPDATE))]
     for name, options in (("rows.parquet", {}), ("lines.txt", {"encoding": "base64"})):

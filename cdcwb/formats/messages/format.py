@@ -275,15 +275,16 @@ class MessageFormat(RowFormat):
         plan = self.make_plan(paths, checked, run_here)
         where = Where(container.path, 0, container.unit)
         found = self.events(plan, self.reading(plan), messages, where, EVERYTHING, container.schema).to_pylist()
-        row = next((one for one in reversed(found) if one["offset"] <= offset and one["length"]), found[0])
-        event = {name: value for name, value in row.items() if value is not None}
+        found = [{name: value for name, value in one.items() if value is not None} for one in found]
+        event = next((one for one in reversed(found) if one["offset"] <= offset and one["length"]), found[0])
         start, length = int(messages.offset[0]), int(messages.length[0])
         if messages.state[0]:
             raw, reason = messages.source[0].as_py() or b"", messages.reasons.get(0, "")
             damage = Field(str(event["kind"]), 0, len(raw), raw, None, reason)
             return Inspection(container.path, start, length, raw, damage, event, reason)
         tree, note = self.dissected(plan, messages, container.schema, event)
-        return Inspection(container.path, start, length, messages.value[0].as_py() or b"", tree, event, note)
+        events = [one for one in found if one["offset"] == event["offset"]]
+        return Inspection(container.path, start, length, messages.value[0].as_py() or b"", tree, event, note, events)
 
     def files(self, plan: Any) -> list[dict[str, Any]]:
         """See :func:`cdcwb.formats.containers.message_files.file_rows`."""
