@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.keys import changes_of, infer_keys, with_keys
-from cdcwb.dataset import joined
 from cdcwb.explore.search import LOCATION
 from cdcwb.filters import compared
 from cdcwb.index.columns import Bools
@@ -74,19 +73,16 @@ class FollowedRows:
         capture = self._source.capture
         changes = changes_of(capture, _READ, table=table)
         keyed, sentence = changes.map(_keyed, _KEYED).table(), ""
-        if not keyed.num_rows:
+        if all(keyed[name].null_count == len(keyed) for name in _IMAGES):
             inferred = infer_keys(capture, [table]).get(table)
             if inferred is not None:
                 keyed = with_keys(changes, {table: [inferred.column]}).map(_keyed, _KEYED).table()
                 sentence = f"The key of {table} is inferred, as no change has one: {inferred.evidence}."
-        rows = self._index.exactly(*(keyed[name].to_numpy() for name in LOCATION))
-        order = np.argsort(rows, kind="stable")[int((rows < 0).sum()) :]
-        stored = pa.table(
-            {
-                "row": pa.array(rows[order]),
-                "key": keyed["key"].cast(pa.large_string()).combine_chunks().take(pa.array(order)),
-            }
-        )
+        rows = self._index.in_turn(*(keyed[name].to_numpy() for name in LOCATION))
+        keys = pa.chunked_array([chunk for name in _IMAGES for chunk in keyed[name].chunks], pa.string())
+        stored = pa.table({"row": np.tile(rows, len(_IMAGES)), "key": keys.cast(pa.large_string())})
+        stored = stored.filter(pc.and_(stored["key"].is_valid(), pc.greater_equal(stored["row"], 0)))
+        stored = stored.take(np.argsort(stored["row"].to_numpy(), kind="stable")).combine_chunks()
         name = f"{_KEYS}{hashlib.sha256(table.encode()).hexdigest()[:16]}"
         self._take(self._index.store.write(name, {"keys": stored}, {"table": table, "inferred": sentence}))
 
@@ -99,21 +95,25 @@ class FollowedRows:
 
 # --- changes of a table -----------------------------------------------------------------------------------------------
 
-_KEYED: Final = pa.schema([("file_index", pa.int32()), ("offset", pa.int64()), ("key", pa.string())])
-_READ: Final = ("before", "key", "after", "schema_name", "table_name", "source_events")
+_IMAGES: Final = ("before", "key", "after")
+_KEYED: Final = pa.schema(
+    [("file_index", pa.int32()), ("offset", pa.int64()), *((name, pa.string()) for name in _IMAGES)]
+)
+_READ: Final = (*_IMAGES, "schema_name", "table_name", "source_events")
 
 
 def _keyed(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The records of changes that have a key, once for each row that they change."""
+    """The records of changes, and the keys of up to three rows that each changes."""
     key = Pairs(changes["key"])
-    before, own, after = (_key_texts(key, Pairs(changes[image])) for image in ("before", "key", "after"))
+    before, own, after = (_key_texts(key, Pairs(changes[image])) for image in _IMAGES)
     own = pc.if_else(_are_equal(own, before), None, own)
     after = pc.if_else(pc.or_(_are_equal(after, before), _are_equal(after, own)), None, after)
     change = pc.list_parent_indices(changes["source_events"])
     events = pc.list_flatten(changes["source_events"])
     columns = [pc.struct_field(events, name) for name in LOCATION]
-    parts = [pa.table([*columns, texts.take(change)], schema=_KEYED) for texts in (before, own, after)]
-    return joined([batch.filter(batch["key"].is_valid()) for part in parts for batch in part.to_batches()], _KEYED)
+    return pa.RecordBatch.from_arrays(
+        [*columns, *(texts.take(change) for texts in (before, own, after))], schema=_KEYED
+    )
 
 
 def _are_equal(first: pa.Array, second: pa.Array) -> pa.Array:

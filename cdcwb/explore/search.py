@@ -22,11 +22,10 @@ from cdcwb.errors import CaptureError
 from cdcwb.filters import TRUE, UNDECIDED, Comparison, Filter, holds
 from cdcwb.index.columns import Bools, Column
 from cdcwb.index.source import IndexedCapture
-from cdcwb.model import EVENTS, Kind
+from cdcwb.model import EVENTS
 
 LOCATION: Final = ("file_index", "offset")
 
-_CHANGES: Final = (Kind.CHANGE, Kind.BEFORE, Kind.AFTER)
 Ints = npt.NDArray[np.int64]
 
 
@@ -47,9 +46,7 @@ class Search:
         self.understood = understood
         self._index = source.index
         self._values = understood.values
-        kinds = self._index.texts("kind")
-        changes = kinds.rows_of(np.isin(kinds.texts.to_pylist(), _CHANGES))
-        undecided = changes * UNDECIDED
+        undecided = self._index.are_changes * UNDECIDED
         self._headers = {one: compare(columns, one) for one in {*understood.comparisons} if not one.is_value}
         decided = understood.mask(lambda one: undecided if one.is_value else self._headers[one] * TRUE)
         self._result = decided == TRUE
@@ -96,7 +93,7 @@ class Search:
             self._fail(f"the search ended: {wrong}")
 
     def _take(self, batch: pa.RecordBatch) -> None:
-        rows = self._index.exactly(*(batch[name].to_numpy() for name in LOCATION))
+        rows = self._index.in_turn(*(batch[name].to_numpy() for name in LOCATION))
         at = np.flatnonzero((rows >= 0) & self._undecided[rows])
         self._decide(rows[at], [batch[str(n)].to_numpy(zero_copy_only=False)[at] for n in range(len(self._values))])
 

@@ -255,7 +255,7 @@ def build_changes(batches: Iterable[pa.RecordBatch], transactions: pa.Table, rec
     rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
     locations = (rows[name].to_numpy() for name in ("file_index", "offset", "other_file", "other_offset"))
     file_index, offset, other_file, other_offset = locations
-    record = records.exactly(file_index, offset)
+    record = records.in_turn(file_index, offset)
     has_other = (other_file != file_index) | (other_offset != offset)
     other = np.full(len(record), -1)
     other[has_other] = records.exactly(other_file[has_other], other_offset[has_other])

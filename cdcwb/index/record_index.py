@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from cdcwb.errors import CaptureError
 from cdcwb.filters import SHORT, labels
-from cdcwb.index.columns import NO_TIME, Codes, Column, Ints, Numbers, Texts, Times, stored_columns
+from cdcwb.formats.dissector import CHANGES
+from cdcwb.index.columns import NO_TIME, Bools, Codes, Column, Ints, Numbers, Texts, Times, stored_columns
 from cdcwb.index.store import Entry, Store
 from cdcwb.model import EVENTS, PROBLEMS, Kind
 from cdcwb.stored import read_rows
@@ -243,6 +244,35 @@ class RecordIndex:
             exact[exact] = self._numbers["offset"][rows[exact]] == offset[of_file[exact]]
             rows_found[of_file[exact]] = rows[exact]
         return rows_found
+
+    def in_turn(self, file_index: npt.NDArray[Any], offset: npt.NDArray[Any]) -> Ints:
+        """As :meth:`exactly`, for all changes of some messages in their order: those of a message with several rows,
+        which have one location, each have its own record. The first changes of the first message may be missing."""
+        rows, firsts = self.exactly(file_index, offset), self._firsts
+        if len(firsts) == self.records or not len(rows):
+            return rows
+        changes = np.flatnonzero(self.are_changes)
+        starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+        sizes = np.diff(np.append(starts, len(rows)))
+        ends = np.append(firsts, self.records)[np.searchsorted(firsts, rows[starts], side="right")]
+        first, end = np.searchsorted(changes, rows[starts]), np.searchsorted(changes, ends)
+        turn = np.arange(len(rows)) - np.repeat(starts, sizes)
+        turn[: sizes[0]] += max(int(end[0] - first[0] - sizes[0]), 0)
+        own = np.repeat(first, sizes) + np.minimum(turn, np.repeat(end - first, sizes) - 1)
+        return np.where(np.repeat((rows[starts] >= 0) & (first < end), sizes), changes[own], rows)
+
+    @cached_property
+    def _firsts(self) -> Ints:
+        """The first record at each location."""
+        later = np.diff(self._numbers["offset"]) != 0
+        later |= np.diff(self._numbers["file_index"]) != 0
+        return np.flatnonzero(np.append(True, later))
+
+    @cached_property
+    def are_changes(self) -> Bools:
+        """Whether each record is one of a change."""
+        kinds = self.texts("kind")
+        return kinds.rows_of(np.isin(kinds.texts.to_pylist(), CHANGES))
 
     def first_at(self, row: int) -> int:
         """The first record at the location of a record; a message may have several rows."""

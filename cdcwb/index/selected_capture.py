@@ -97,7 +97,7 @@ class SelectedCapture:
 
     def _is_selected(self, batch: pa.RecordBatch) -> Bools:
         changes = self._selected.changes
-        records = changes.record_index.exactly(*(batch[name].to_numpy() for name in _LOCATION))
+        records = changes.record_index.in_turn(*(batch[name].to_numpy() for name in _LOCATION))
         at = np.searchsorted(changes.record, records)
         at = np.minimum(at, max(len(changes) - 1, 0))
         return (changes.record[at] == records) & (records >= 0) & self.mask[at] if len(changes) else records > 0

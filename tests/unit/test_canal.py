@@ -8,13 +8,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cdcwb.cli import main
+from cdcwb.explore.follow import FollowedRows
 from cdcwb.explore.model import Explorer
 from cdcwb.formats import identify, inspect
+from cdcwb.index.selected import Selected
+from cdcwb.index.selected_capture import SelectedCapture
+from cdcwb.index.selection import Selection
+from cdcwb.index.source import open_source
 from cdcwb.opening import open_small
 from cdcwb.testing import check_format
 
@@ -94,6 +100,22 @@ def test_the_explorer_shows_every_row_with_the_bytes_of_its_message(tmp_path: Pa
             assert record.event["after"] == dict(event["after"])
             assert (record.event["offset"], record.event["raw"]) == (event["offset"], event["raw"])
             assert json.loads(record.data or b"") == (MESSAGE if number < 3 else UPDATE)
+
+
+def test_each_row_of_a_message_is_found_as_a_record_of_its_own(tmp_path: Path) -> None:
+    source = open_source(rows(tmp_path, {**MESSAGE, "data": [DATA[0], 7, DATA[2]]}, UPDATE))
+    index, changed = source.index, source.changes
+    assert changed.record.tolist() == [0, 2, 3, 4]
+    assert index.in_turn(np.array([0, 0, 0]), np.array([0, 1, 1])).tolist() == [2, 3, 4]  # a batch begins in a message
+    explorer = Explorer(source)
+    explorer.apply("before.name == 'ash'")
+    explorer.advance()
+    assert [explorer.row_at(number) for number in range(explorer.shown)] == [4]
+    followed = FollowedRows(source)
+    keys = [followed.keys_of("shop.items", number) for number in range(5)]
+    assert keys == [["id=1"], [], ["id=3"], ["id=1"], ["id=2"]]
+    selected = SelectedCapture(source, Selected(changed, Selection(columns=["name"])))
+    assert [dict(one) for one in selected.rows("changes", ["after"]).table()["after"].to_pylist()] == [DATA[1]]
 
 
 def test_inspect_shows_the_problems_of_all_rows_of_a_message(
