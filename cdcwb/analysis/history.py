@@ -145,9 +145,12 @@ class _ChangesOfRow:
         rows = rows.filter(pa.array(candidates))
         images = zip(*(rows[image].to_pylist() for image in IMAGES), strict=True)
         found = [
-            any(begin <= order <= end for image in three for begin, end in self._when_had(image))
+            any(begin < order <= end for begin, end in self._when_had(before))
+            or any(begin <= order < end for image in (key, after) for begin, end in self._when_had(image))
             or (operation == Operation.TRUNCATE and order > self.first)
-            for order, operation, three in zip(orders(rows, ORDER), rows["operation"].to_pylist(), images, strict=True)
+            for order, operation, (key, before, after) in zip(
+                orders(rows, ORDER), rows["operation"].to_pylist(), images, strict=True
+            )
         ]
         return rows.filter(pa.array(found, pa.bool_()))
 

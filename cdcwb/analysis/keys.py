@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, takewhile
-from operator import itemgetter
+from itertools import chain, groupby, pairwise, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -418,7 +418,8 @@ class Tenure:
 
 
 def tenures(moves: Sequence[Move]) -> dict[Any, list[Tenure]]:
-    """The tenures of each key that rows moved from or to, which follow one another; ``moves`` are in order."""
+    """The tenures of each key that rows moved from or to, which follow one another; ``moves`` are in order. Those with
+    one order, of rows of one message, are at once."""
     every: dict[Any, list[Tenure]] = {}
 
     def begin(key: Hashable, order: Order, row: list[Tenure]) -> None:
@@ -428,11 +429,14 @@ def tenures(moves: Sequence[Move]) -> dict[Any, list[Tenure]]:
         of_key.append(Tenure(key, order, row))
         row.append(of_key[-1])
 
-    for order, old, new in moves:
-        for key in (old, new):
+    for order, some in groupby(moves, attrgetter("order")):
+        at_once = list(some)
+        for key in chain(*(move[1:] for move in at_once)):
             if key not in every:
                 begin(key, FIRST, [])
-        row = every[old][-1].row
-        begin(old, order, [])
-        begin(new, order, row)
+        rows = [every[move.old][-1].row for move in at_once]
+        for move in at_once:
+            begin(move.old, order, [])
+        for move, row in zip(at_once, rows, strict=True):
+            begin(move.new, order, row)
     return every

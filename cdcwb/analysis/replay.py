@@ -223,8 +223,8 @@ class _Effects:
         came = Keys.of(rows).moved
         leaves = np.zeros(rows.num_rows, np.bool_)
         if self.tenures is None and came.any():  # a row ends, and one begins
-            numbers = np.concatenate([np.arange(rows.num_rows), np.flatnonzero(came)])
-            leaves = np.arange(len(numbers)) >= rows.num_rows
+            numbers = np.concatenate([np.flatnonzero(came), np.arange(rows.num_rows)])
+            leaves = np.arange(len(numbers)) < len(numbers) - rows.num_rows  # before others of the same message
             rows, came = rows.take(pa.array(numbers)), came[numbers] & ~leaves
         keys = Keys.of(rows)
         is_update = as_flags(pc.equal(rows["operation"], _UPDATE))

@@ -13,6 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import cdcwb
+from cdcwb.analysis.history import RowHistory
+from cdcwb.analysis.replay import state
 from cdcwb.cli import main
 from cdcwb.explore.follow import FollowedRows
 from cdcwb.explore.model import Explorer
@@ -24,7 +27,7 @@ from cdcwb.index.source import open_source
 from cdcwb.opening import open_small
 from cdcwb.testing import check_format
 
-DATA = [
+DATA: list[dict[str, Any]] = [
     {"id": "1", "name": "elm", "w": "5.10"},
     {"id": "2", "name": None, "w": "1.00"},
     {"id": "3", "name": "öak", "w": ""},
@@ -116,6 +119,23 @@ def test_each_row_of_a_message_is_found_as_a_record_of_its_own(tmp_path: Path) -
     assert keys == [["id=1"], [], ["id=3"], ["id=1"], ["id=2"]]
     selected = SelectedCapture(source, Selected(changed, Selection(columns=["name"])))
     assert [dict(one) for one in selected.rows("changes", ["after"]).table()["after"].to_pylist()] == [DATA[1]]
+
+
+@pytest.mark.parametrize(("followed", "changes"), [(10, 2), (0, 1)])
+def test_rows_of_a_message_can_take_the_keys_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, followed: int, changes: int
+) -> None:
+    monkeypatch.setattr("cdcwb.analysis.replay._MOST_MOVES", followed)
+    moved = {**UPDATE, "id": 10, "data": [row | {"id": str(int(row["id"]) + 1)} for row in reversed(DATA)]}
+    moved["old"] = [{"id": row["id"]} for row in reversed(DATA)]
+    for path in (topic(tmp_path, MESSAGE, moved), rows(tmp_path, MESSAGE, moved)):
+        capture = cdcwb.load(path)
+        states = state(capture, "shop.items").table().to_pylist()
+        assert sorted((dict(row["key"])["id"], dict(row["row"])["name"], row["changes"]) for row in states) == [
+            ("2", "elm", changes), ("3", None, changes), ("4", "öak", changes),
+        ]  # fmt: skip
+        shown = RowHistory.of(capture, "shop.items", {"id": "4"}).shown
+        assert [(one["operation"], one["image"]["name"]) for one in shown] == [("INSERT", "öak"), ("UPDATE", "öak")]
 
 
 def test_inspect_shows_the_problems_of_all_rows_of_a_message(
