@@ -121,6 +121,14 @@ def test_each_row_of_a_message_is_found_as_a_record_of_its_own(tmp_path: Path) -
     assert [dict(one) for one in selected.rows("changes", ["after"]).table()["after"].to_pylist()] == [DATA[1]]
 
 
+def test_a_break_is_that_of_its_row_alone(tmp_path: Path) -> None:
+    second = {**UPDATE, "id": 10, "old": [{}, {"name": "ash"}]}  # of the first row nothing is missing
+    for path in (topic(tmp_path, MESSAGE, second), rows(tmp_path, MESSAGE, second)):
+        page = cdcwb.load(path).view.continuity
+        shown = [page.chain(table="shop.items", key=f"id={one}").frame for one in (1, 2)]
+        assert [list(one["broken"].notna()) for one in shown] == [[False, False], [False, True]]
+
+
 @pytest.mark.parametrize(("followed", "changes"), [(10, 2), (0, 1)])
 def test_rows_of_a_message_can_take_the_keys_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, followed: int, changes: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -167,12 +168,16 @@ class ContinuityPage(Page):
         index = {entry["file"]: entry["file_index"] for entry in self.capture.files}
         changes = [change for change in row.shown if not change["taken_back"]]
         changes.sort(key=lambda change: [(index.get(one["file"], 0), one["offset"]) for one in change["places"][-1:]])
-        breaks = {(row["file"], row["offset"]): row for row in self.result.listed if row["table"] == known.table}
+        breaks: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for found in self.result.listed:
+            if found["table"] == known.table:
+                breaks.setdefault((found["file"], found["offset"]), []).append(found)
         earlier = ("earlier_file", *_EARLIER)
         chain = []
         for change in changes:
             places = [(one["file"], one["offset"]) for one in change["places"]]
-            found = next((breaks[place] for place in places if place in breaks), dict.fromkeys(("kind", *earlier)))
+            at_places = (one for place in places for one in reversed(breaks.get(place, [])) if _is_of_row(one, change))
+            found = next(at_places, dict.fromkeys(("kind", *earlier)))
             about = {name: found[name] for name in earlier} | {"broken": found["kind"]}
             about |= dict(zip(("file", "offset"), places[-1], strict=True)) if places else {}
             about |= {"told": "; ".join(f"{d['column']}: {d['told']}" for d in change["differences"])}
@@ -237,3 +242,10 @@ class ContinuityPage(Page):
         rows = [*numbers.listed, *({**row, "transaction_id": None} for row in order.listed)][:_ROWS]
         number = numbers.contradictions + order.contradictions
         answer.table(rows, "transaction_id; sentence; file; offset", total=number, none=none)
+
+
+def _is_of_row(found: Mapping[str, Any], change: Mapping[str, Any]) -> bool:
+    """Whether a break at the location of a change is one of its row, not of another row of the same message."""
+    before = (change["image"] or {}) | {one["column"]: one["old"] for one in change["differences"]}
+    sides = [before] if change["image"] is None else [before, change["image"]]
+    return any(all(side.get(name, value) == value for name, value in found["key"].items()) for side in sides)
