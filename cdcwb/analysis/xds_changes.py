@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -234,14 +235,16 @@ class ChangePage(Page):
 
     def _changes_of(self, documents: list[int]) -> Records:
         chosen, shown = pa.array(documents), ("document", "event")
-        rows = self.rows.where(lambda batch: pc.is_in(batch["document"], chosen)).select((*LOCATION, *shown))
-        first = rows.first(shown, 8 * len(documents))
+        rows = self.rows.select((*LOCATION, *shown))
+        first = rows.where(lambda batch: pc.is_in(batch["document"], chosen)).first(shown, 8 * len(documents))
         locations = location_texts(first)
         changes = self.part.rows("changes", (*LOCATION, "operation", "before", "after", "changed_columns"))
-        same = changes.where(lambda batch: pc.is_in(location_texts(batch), locations)).table()
-        values = dict(zip(location_texts(same).to_pylist(), same.to_pylist(), strict=True))
-        pairs = zip(locations.to_pylist(), first.to_pylist(), strict=True)
-        return [values[location] | numbers for location, numbers in pairs if location in values]
+        same = (  # several rows of a message have one location
+            one.where(lambda batch: pc.is_in(location_texts(batch), locations)).sorted(LOCATION).table().to_pylist()
+            for one in (changes, rows)
+        )
+        found = [values | numbers for values, numbers in zip(*same, strict=True) if numbers["document"] in documents]
+        return sorted(found, key=itemgetter(*shown))[: len(first)]
 
 
 def _values(change: Mapping[str, Any]) -> Records:

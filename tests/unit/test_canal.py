@@ -16,6 +16,7 @@ import pytest
 import cdcwb
 from cdcwb.analysis.history import RowHistory
 from cdcwb.analysis.replay import state
+from cdcwb.analysis.xds_changes import page_of
 from cdcwb.cli import main
 from cdcwb.explore.follow import FollowedRows
 from cdcwb.explore.model import Explorer
@@ -26,6 +27,7 @@ from cdcwb.index.selection import Selection
 from cdcwb.index.source import open_source
 from cdcwb.opening import open_small
 from cdcwb.testing import check_format
+from cdcwb.xds.settings import Settings
 
 DATA: list[dict[str, Any]] = [
     {"id": "1", "name": "elm", "w": "5.10"},
@@ -127,6 +129,13 @@ def test_a_break_is_that_of_its_row_alone(tmp_path: Path) -> None:
         page = cdcwb.load(path).view.continuity
         shown = [page.chain(table="shop.items", key=f"id={one}").frame for one in (1, 2)]
         assert [list(one["broken"].notna()) for one in shown] == [[False, False], [False, True]]
+
+
+def test_a_document_is_shown_with_the_values_of_its_row(tmp_path: Path) -> None:
+    for path in (topic(tmp_path, MESSAGE), rows(tmp_path, MESSAGE)):
+        capture = cdcwb.load(path)
+        (document,) = page_of(capture, capture, Settings()).documents(1)
+        assert [row["new_value"] for row in document["rows"]] == ["1", "elm", "5.10"]
 
 
 @pytest.mark.parametrize(("followed", "changes"), [(10, 2), (0, 1)])
