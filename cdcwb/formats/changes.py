@@ -271,8 +271,7 @@ def _problems(rows: pa.RecordBatch, of: Ints, pair: Ints, turned: Bools, alone: 
 def _with_disagreements(columns: dict[str, pa.Array], whole: Bools) -> pa.Array:
     """The problems, with those of masks that contradict the two halves of an update."""
     problems = columns["problems"]
-    both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
-    asked = pc.and_(pc.and_(both, columns["changed_columns"].is_valid()), pa.array(whole))
+    asked = pc.and_(pc.and_(_comparable(columns), columns["changed_columns"].is_valid()), pa.array(whole))
     asked = pc.and_(asked, pc.equal(columns["operation"], str(Operation.UPDATE)))
     rows = np.flatnonzero(as_array(asked))
     if not len(rows):
@@ -296,14 +295,20 @@ def _changed(columns: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
     """The changed columns, and their source: the mask, else the images of an update."""
     masked = columns["changed_columns"].is_valid()
     update = pc.fill_null(pc.equal(columns["operation"], str(Operation.UPDATE)), False)
-    both = pc.and_(columns["before"].is_valid(), columns["after"].is_valid())
-    compared = pc.and_(pc.and_(update, both), pc.invert(masked))
+    compared = pc.and_(pc.and_(update, _comparable(columns)), pc.invert(masked))
     source = pc.if_else(compared, str(ChangeSource.IMAGES), pa.scalar(None, pa.string()))
     source = pc.if_else(masked, str(ChangeSource.MASK), source)
     rows = np.flatnonzero(as_array(compared))
     if not len(rows):
         return columns["changed_columns"], source
     return spliced(columns["changed_columns"], rows, _differing(columns["before"], columns["after"], rows)), source
+
+
+def _comparable(columns: dict[str, pa.Array]) -> pa.Array:
+    """Whether both images have columns; those of a row without a table schema have none."""
+    images = (columns["before"], columns["after"])
+    before, after = (as_array(maps.is_valid()) & (np.diff(maps.offsets) > 0) for maps in images)
+    return pa.array(before & after)
 
 
 def _differing(before: pa.MapArray, after: pa.MapArray, rows: Ints) -> pa.Array:

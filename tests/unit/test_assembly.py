@@ -380,6 +380,15 @@ def test_images_of_different_columns_are_compared_by_name() -> None:
     assert row["changed_columns"] == ["value", "newer"]
 
 
+def test_images_without_columns_show_no_changed_columns() -> None:
+    halves = [("before", 1, "goods", 1, "x", ""), ("after", 1, "goods", 2, "x", "")]
+    for before, after in ([], []), ([("value", "x")], []), ([], [("value", "x")]):
+        rows = events_of(halves)
+        rows[0]["before"], rows[1]["after"] = before, after
+        (row,) = plain_changes(rows, 1)
+        assert (row["changed_columns"], row["change_source"]) == (None, None)
+
+
 def test_records_that_are_not_those_of_the_headers_are_refused() -> None:
     rows = events_of([("change", 1, "goods", 1, "x", "INSERT")] * 3)
 
