@@ -89,7 +89,7 @@ class Continuity:
         if self.checked or any(table["compared"] for table in self.tables):
             return ""
         if not self.tables:
-            return "there are no changes of rows"
+            return "there are no changes of rows with a table name"
         return "no table has a key; the option keys=schema.table:column names one"
 
     @property

@@ -273,7 +273,9 @@ def test_where_no_table_has_a_key_the_result_says_that_nothing_was_checked_and_w
     first, _, table = continuity_lines(result)
     assert first == "Nothing was checked: no table has a key; the option keys=schema.table:column names one."
     assert table == "shop.orders  2 changes without a key; not checked"
-    assert continuity_lines(continuity(Tables()))[0] == "Nothing was checked: there are no changes of rows."
+    nothing = "Nothing was checked: there are no changes of rows with a table name."
+    for rows in [], [change(1, "UPDATE", schema_name=None, table_name=None, before={"v": "1"}, after={"v": "2"})]:
+        assert continuity_lines(continuity(Tables(changes=rows)))[0] == nothing
 
 
 def test_a_row_with_very_many_changes_is_followed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
