@@ -218,23 +218,22 @@ def _ledger(files: list[Facts]) -> str:
 
 
 def _changes(rows: list[Row], versions: list[Row]) -> Facts:
-    tables: dict[str, Facts] = {}
+    tables: dict[str, list[Row]] = {}
     for row in [*versions, *rows]:
         if row["table_name"] is not None:
             name = f"{row['schema_name']}.{row['table_name']}" if row["schema_name"] is not None else row["table_name"]
-            tables.setdefault(name, {"table": name, "versions": 0, "changes": 0, "changes_by_operation": Counter()})
-            if "versions" in row:
-                tables[name]["versions"] += row["versions"]
-            else:
-                tables[name]["changes"] += row["changes"]
-                tables[name]["changes_by_operation"][str(row["operation"])] += row["changes"]
+            tables.setdefault(name, []).append(row)
     return {
         "changes": sum(row["changes"] for row in rows),
         "changes_by_operation": _counts(rows, "operation", "changes"),
         "changes_by_outcome": _counts(rows, "outcome", "changes"),
         "tables": [
-            {**table, "changes_by_operation": dict(table["changes_by_operation"].most_common())}
-            for _, table in sorted(tables.items())
+            {
+                "table": name,
+                **{what: sum(row.get(what, 0) for row in of) for what in ("versions", "changes")},
+                "changes_by_operation": _counts((row for row in of if "changes" in row), "operation", "changes"),
+            }
+            for name, of in sorted(tables.items())
         ],
         "table_versions": sum(row["versions"] for row in versions),
     }

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from cdcwb.analysis.change_counts import NOT_GIVEN
 from cdcwb.model import Completeness, Kind, OffsetUnit, Operation, Severity
 from cdcwb.words import count, duration, joined, moment, plural, size, tally, to_the_second, visible
 
@@ -224,14 +225,22 @@ def _changes(facts: dict[str, Any]) -> str:
     outcomes = f"; {tally(facts['changes_by_outcome'])}" if facts["changes_by_outcome"] else ""
     outside_transactions = facts["changes"] - sum(facts["changes_by_outcome"].values())
     outside = f"; {count(outside_transactions)} in no transaction" if outside_transactions else ""
-    return f"{count(facts['changes'])}: {tally(facts['changes_by_operation'])}{outcomes}{outside}"
+    return f"{count(facts['changes'])}: {operations(facts)}{outcomes}{outside}"
+
+
+def operations(facts: Mapping[str, Any]) -> str:
+    """The changes of a capture, or of one of its tables, by operation."""
+    unknown = facts["changes"] - sum(facts["changes_by_operation"].values())
+    return tally({**facts["changes_by_operation"], **({NOT_GIVEN: unknown} if unknown else {})})
 
 
 def _transactions(facts: dict[str, Any]) -> str:
     if not facts["transactions"]:
         return "none"
-    tallies = [tally(facts[f"transactions_by_{what}"]) for what in ("outcome", "completeness")]
-    return f"{count(facts['transactions'])}: {'; '.join(tallies)}"
+    states = facts["transactions_by_completeness"]
+    names = {Completeness.UNKNOWN.value: "completeness unknown"}
+    completeness = tally({names.get(state, state): number for state, number in states.items()})
+    return f"{count(facts['transactions'])}: {tally(facts['transactions_by_outcome'])}; {completeness}"
 
 
 def _time(first: str | None, last: str | None) -> str | None:
@@ -281,7 +290,7 @@ def _table_lines(tables: list[dict[str, Any]]) -> list[str]:
     shown = sorted(tables, key=lambda table: -table["changes"])[:_MOST_TABLES]
     lines = [
         f"{visible(table['table'])}  {plural(table['versions'], 'version')}, {plural(table['changes'], 'change')}"
-        + (f": {tally(table['changes_by_operation'])}" if table["changes"] else "")
+        + (f": {operations(table)}" if table["changes"] else "")
         for table in sorted(shown, key=lambda table: str(table["table"]))
     ]
     return [*lines, *_more(len(tables) - len(shown), "table")]
@@ -306,7 +315,7 @@ def _contradictions(check: dict[str, Any] | None, none: str) -> str | None:
         return f"{tally(check['kinds']) if check['kinds'] else none} ({check['checked_text']})"
     number = check["contradictions"]
     found = plural(number, "contradiction") if number else none
-    records = f"{plural(check['numbers'], 'number')} of records" if check.get("numbers") else ""
+    records = f"{plural(check['numbers'], 'numbered record')}" if check.get("numbers") else ""
     of_events = f"{plural(check['transactions'], 'transaction')} with numbered events" if check["transactions"] else ""
     return f"{found} in {joined([*filter(None, (of_events, records))])}"
 

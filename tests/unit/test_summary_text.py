@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import cdcwb
+from cdcwb.analysis.summary import summarize
 from cdcwb.analysis.summary_text import summary_lines, verdict
 
 
@@ -235,6 +239,26 @@ def test_files_that_are_counted_in_rows_have_no_ledger_of_bytes() -> None:
 def test_changes_outside_of_transactions_are_counted_as_such() -> None:
     loaded = facts(changes=5, changes_by_operation={"REFRESH": 3, "INSERT": 2})
     assert "changes           5: REFRESH 3, INSERT 2; committed 2; 3 in no transaction" in summary_lines(loaded)
+
+
+def test_a_change_without_an_operation_is_in_no_count_of_operations(tmp_path: Path) -> None:
+    message = {"magic": "atMSG", "type": "DT", "message": {"data": {"id": 1}, "headers": {}}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(message))
+    found = summarize(cdcwb.load(tmp_path / "a.jsonl", table="shop.t"))
+    (table,) = found["tables"]
+    assert (found["changes"], found["changes_by_operation"]) == (1, {})
+    assert (table["changes"], table["changes_by_operation"]) == (1, {})
+
+
+def test_what_is_unknown_is_named() -> None:
+    table = {"table": "shop.t", "versions": 1, "changes": 2, "changes_by_operation": {"INSERT": 1}}
+    known = {"transactions": 1, "contradictions": 0, "numbers": 2, "places": []}
+    states = {"transactions_by_completeness": {"unknown": 2}, "counters": known}
+    lines = summary_lines(facts(changes=3, changes_by_operation={"INSERT": 1}, tables=[table], **states))
+    assert "changes           3: not given 2, INSERT 1; committed 2; 1 in no transaction" in lines
+    assert "  shop.t  1 version, 2 changes: INSERT 1, not given 1" in lines
+    assert "transactions      2: committed 2; completeness unknown 2" in lines
+    assert "counters          no contradictions in 1 transaction with numbered events and 2 numbered records" in lines
 
 
 def test_what_is_left_out_is_counted_and_what_is_wrong_is_kept() -> None:

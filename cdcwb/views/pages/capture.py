@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 from cdcwb.analysis import contents as ask
 from cdcwb.analysis.change_counts import NOT_GIVEN, first_by_table, first_change
 from cdcwb.analysis.order import listed
+from cdcwb.analysis.summary_text import operations
 from cdcwb.charts import contents as charts
 from cdcwb.explore import explore
 from cdcwb.filters import NO_TABLE, narrowing
@@ -91,7 +92,7 @@ class CapturePage(Page):
                 ("files", count(len(summary["files"])), extent),
                 ("records", count(summary["events"]), tally(summary["events_by_kind"])),
                 ("tables", count(len(summary["tables"])), plural(summary["table_versions"], "version")),
-                ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
+                ("changes", count(summary["changes"]), operations(summary)),
                 ("transactions", count(summary["transactions"]), outcomes),
                 self.time_card(self.first, self.last),
                 ("log covered from", summary["first_position"] or "not known", to_position),

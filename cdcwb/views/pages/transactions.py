@@ -15,7 +15,7 @@ from cdcwb.analysis.concurrency import Concurrency
 from cdcwb.analysis.contents import short_names
 from cdcwb.analysis.lag import HOPS, STAGES, WORST, lag
 from cdcwb.analysis.positions import missing_numbers, positions, repeated
-from cdcwb.analysis.summary_text import Tone
+from cdcwb.analysis.summary_text import Tone, operations
 from cdcwb.analysis.transaction_filter import TransactionFilter, check_transaction_filter, narrowed
 from cdcwb.charts import contents, latency, timeline
 from cdcwb.index.columns import NO_TIME
@@ -170,7 +170,7 @@ class Transactions(Page):
             [
                 ("transactions", count(facts["transactions"]), tally(by_outcome).replace("_", " ")),
                 ("complete transactions", complete, incomplete) if committed_only and facts["transactions"] else None,
-                ("changes", count(summary["changes"]), tally(summary["changes_by_operation"])),
+                ("changes", count(summary["changes"]), operations(summary)),
                 None if committed_only else ("undone changes", undone, "undone by a rollback to a savepoint"),
                 ("longest transaction", longest, "of those with begin and end"),
                 self.time_card(self.first, self.last),
