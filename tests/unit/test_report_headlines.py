@@ -28,6 +28,7 @@ TRANSACTIONS: dict[str, Any] = {
     "transactions_complete": 131,
     "transactions_unknown": 0,
     "longest_transactions": [["23@0B", 90_000_000], ["24@0C", 1]],
+    "longest_us": 90_000_000,
 }
 COMMITTED = "125 of 132 transactions committed, 6 rolled back and 1 still open"
 NO_TRANSACTIONS: dict[str, Any] = {**TRANSACTIONS, "transactions": 0, "longest_transactions": []}
@@ -115,7 +116,12 @@ COMPARED: dict[str, Any] = {
         (
             "transactions",
             {**TRANSACTIONS, "longest_transactions": [["23@0B", str(10**16)]]},  # text, as facts from 2^53 on
-            f"{COMMITTED}; longest 115,740 d 17 h 46 min 40 s (transaction 23@0B)",
+            f"{COMMITTED}; longest 115,740 d 17 h 46 min 40 s (transaction 23@0B, still open)",
+        ),
+        (
+            "transactions",
+            {**TRANSACTIONS, "longest_us": None},
+            f"{COMMITTED}; longest 1 min 30 s (transaction 23@0B, still open)",
         ),
         ("transactions", NO_TRANSACTIONS, "No transactions: none of 900 changes names one"),
         ("transactions", {**NO_TRANSACTIONS, "changes": 0}, "No transactions: there are no changes"),

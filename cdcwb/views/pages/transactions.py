@@ -139,8 +139,12 @@ class Transactions(Page):
         incomplete = _incomplete(facts)
         parts = [joined(phrases), *([f"{count(incomplete)} incomplete"] if incomplete > 0 else [])]
         ranked = facts["longest_transactions"]
-        longest = f"longest {rounded(int(ranked[0][1]))} (transaction {visible(ranked[0][0], 80)})" if ranked else ""
-        return "; ".join([*parts, longest or "no duration is known"])
+        if not ranked:
+            return "; ".join([*parts, "no duration is known"])
+        name, took = visible(ranked[0][0], 80), int(ranked[0][1])
+        is_open = facts["longest_us"] is None or took > int(facts["longest_us"])
+        parts.append(f"longest {rounded(took)} (transaction {name}{', still open' if is_open else ''})")
+        return "; ".join(parts)
 
     @staticmethod
     def tone_of(facts: Facts) -> Tone:
