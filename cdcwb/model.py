@@ -142,7 +142,7 @@ class Problem(StrEnum):
     WIDTH = "width", _W, "value longer than its header column"
     PARTITION = "partition", _W, "change outside its partition"
     APPLY_EXCEPTION = "apply_exception", _W, "change that the target rejected"
-    HEADER_VALUE = "header_value", _W, "header field that contradicts another"
+    HEADER_VALUE = "header_value", _W, "invalid header field, or one that contradicts another"
     REPEATED = "repeated", _I, "repeated record"
     SAME_POSITION = "same_position", _W, "different records at one position"
     TIME_ZONE = "time_zone", _W, "printed time that is ambiguous or missing in its zone"
