@@ -68,5 +68,6 @@ def by_hand(
         elif change["operation"] == "UPDATE":
             rows[latter] = {**rows.pop(former, {}), **before, **after}
         elif change["operation"] in ("INSERT", "REFRESH"):
-            rows[latter] = after
+            row = rows.get(latter, {})  # of a row that is inserted column by column
+            rows[latter] = {**row, **after} if after and row.keys().isdisjoint(after) else after
     return rows

@@ -46,12 +46,7 @@ def test_the_data_of_the_project(format: str) -> None:
     assert on_spark(cdcwb.load(DATA / format, split_size=SIZES[format])) == without_spark(DATA / format)
 
 
-LOST = pytest.mark.xfail(
-    reason="changes of a transaction in several splits of a damaged trail lose its commit position"
-)
-
-
-@pytest.mark.parametrize("format", [pytest.param(name, marks=[LOST] if name == "goldengate" else []) for name in SIZES])
+@pytest.mark.parametrize("format", SIZES)
 def test_a_capture_in_disorder(format: str, tmp_path: Path) -> None:
     path = in_disorder(format, tmp_path)
     assert on_spark(cdcwb.load(path, split_size=SIZES[format])) == without_spark(path)

@@ -110,7 +110,7 @@ def test_rows_of_live_pages_lead_to_the_record_that_they_name(
     capture = cdcwb.load(str(DATA / name))
     index = capture.view.bench.source.index
     files = {str(entry["file"]): entry["file_index"] for entry in index.files}
-    found = dict.fromkeys(("file", "position", "record_id"), 0)
+    found = dict.fromkeys(("file", "position", "record_id", "table", "transaction"), 0)
     for page in PAGES_OF[name]:
         views = getattr(capture.view, page)
         asked = views._page()
@@ -124,7 +124,11 @@ def test_rows_of_live_pages_lead_to_the_record_that_they_name(
                 for row in sheet.linked(table.rows):
                     record = row["record"]
                     position = row.get("position") or row.get("first_position")
-                    if row.get("file") in files and row.get("offset") is not None:
+                    if table.rows and "record" in table.rows[0]:  # the first one of a table or of a transaction
+                        about = "table" if "table" in row else "transaction"
+                        assert index.row(record)[about] == row.get("transaction_id", row.get("table")), row
+                        found[about] += 1
+                    elif row.get("file") in files and row.get("offset") is not None:
                         assert record == index.at(files[row["file"]], row["offset"]), row
                         found["file"] += 1
                     elif position is not None:
