@@ -363,8 +363,7 @@ class TableRows(RowFormat):
         if found.kind == BROKEN or (found.names is not None and self.claims(found.names)):
             return found
         columns = visible(", ".join(found.columns), 200)
-        problem = f"expected the header columns of {self.name}, found the columns {columns}"
-        return FileProbe(path, BROKEN, size=found.size, compression=found.compression, problem=problem)
+        return found.broken(f"expected the header columns of {self.name}, found the columns {columns}")
 
     def recognise(self, paths: Sequence[str], options: Mapping[str, Any]) -> Recognition:
         """Looks at the first files. Options of other formats are ignored."""

@@ -100,6 +100,17 @@ def test_columns_that_cannot_be_told_are_an_error_that_names_the_option(tmp_path
         plan_of(path, FORMAT)
 
 
+def test_another_text_beside_an_event_log_is_a_malformed_file(tmp_path: Path) -> None:
+    write_rows(tmp_path / "log.csv", as_csv(rows(3)))
+    write_rows(tmp_path / "README.md", b"# Notes\n\nOf the shop,\non Monday,\n")
+    events = read(tmp_path, format=FORMAT).to_pylist()
+    assert [(Path(row["file"]).name, row["kind"]) for row in events] == [
+        *[("log.csv", kind) for kind in ("filler", "change", "change", "change")],
+        ("README.md", "malformed"),
+    ]
+    assert events[-1]["problems"][0]["detail"].endswith("assign the columns with the option columns")
+
+
 def reduced(found: list[Row]) -> bytes:
     """The six columns of the documentation, NULL as text."""
     lines = [",".join(["event_type", "table", *REDUCED[2:]])]

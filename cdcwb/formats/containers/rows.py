@@ -142,6 +142,10 @@ class FileProbe:
         folder = self.path.rpartition("/")[0]
         return f"{folder}/{self.settings['name']}" if self.kind == SQL else self.path
 
+    def broken(self, problem: str) -> FileProbe:
+        """The same file as no table."""
+        return FileProbe(self.path, BROKEN, size=self.size, compression=self.compression, problem=problem)
+
     def without_rows(self) -> FileProbe:
         """The same file without facts that only describe it."""
         return replace(self, heading="", schema=None, first_row=(), sample=())

@@ -123,14 +123,18 @@ class IdmEventLog(TableRows):
         return detect.probe(path, options)
 
     def draft(self, probes: Sequence[LogProbe], options: Any) -> Plan:
-        """A plan of files without their splits and tables. Raises CaptureError for rows whose columns are unknown."""
+        """A plan of files without their splits and tables. A file whose columns are unknown is broken. Raises
+        CaptureError for rows without another file whose columns are known."""
         plan = Plan(options, detected=detect.detected_of(probes, options))
         settings = {"time_zone": options.time_zone} | ({} if options.schema is None else {"schema": options.schema})
         for one in probes:
-            if not one.labels and one.file.sample:
-                raise CaptureError(f"{one.assignment.evidence}; {_UNKNOWN}", path=one.file.path)
-            entry = LogFile(probe=one.file.without_rows(), table=_OF_ROWS, labels=one.labels, null_text=one.null_text)
-            entry.size, entry.problem, entry.options = one.file.size, one.file.problem, settings
+            file = one.file
+            if not one.labels and file.sample:
+                file = file.broken(f"{one.assignment.evidence}; {_UNKNOWN}")
+                if not any(other.labels for other in probes):
+                    raise CaptureError(str(file.problem), path=file.path)
+            entry = LogFile(probe=file.without_rows(), table=_OF_ROWS, labels=one.labels, null_text=one.null_text)
+            entry.size, entry.problem, entry.options = file.size, file.problem, settings
             plan.files.append(entry)
             plan.problems += [] if entry.problem is None else [file_problem(entry)]
             absent = missing(entry.absent) if entry.labels else []
