@@ -14,7 +14,7 @@ from cdcwb.errors import CaptureError, OptionError
 from cdcwb.formats.idm_event_log.layout import COLUMNS, FORMAT
 from cdcwb.formats.options import as_object
 from cdcwb.formats.requests import having
-from cdcwb.formats.source import fetched, is_folder
+from cdcwb.formats.source import fetched, is_folder, is_left_out
 from cdcwb.index.images import Pairs
 from cdcwb.model import Kind, Problem
 from cdcwb.words import visible
@@ -130,7 +130,7 @@ def snapshot_files(snapshot: str | Mapping[str, str], path: str) -> dict[str, st
 def _files_of(folder: Path) -> dict[str, str]:
     files: dict[str, str] = {}
     for file in sorted(folder.iterdir()):
-        if file.name.startswith((".", "_")):
+        if is_left_out(file.name):
             continue
         table = file.name if file.is_dir() else file.name.removesuffix(file.suffix)
         if table in files:

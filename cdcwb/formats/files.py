@@ -41,6 +41,7 @@ from cdcwb.formats.source import (
     files_below,
     forget,
     inflate_limit,
+    is_left_out,
     is_remote,
     mapped,
     open_file,
@@ -71,7 +72,7 @@ def _by_value(name: str) -> tuple[int | str, ...]:
 def list_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     """The files of a capture as absolute paths and URLs (:mod:`cdcwb.formats.source`), in natural order.
 
-    A folder means all files below it; names that begin with ``.`` or ``_`` (``_SUCCESS``) are left out there. A file
+    A folder means all files below it but those that are left out (:func:`cdcwb.formats.source.is_left_out`). A file
     that is reached twice, also by a symbolic link, is listed once.
 
     Raises CaptureError for a path that does not exist or cannot be read, and for a folder without files.
@@ -127,10 +128,10 @@ def _below(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = [name for name in folders if name[0] not in "._"]
+        folders[:] = [name for name in folders if not is_left_out(name)]
         for name in names:
             path = Path(parent, name)
-            if name[0] not in "._" and (path.is_file() or path.is_symlink()):  # sockets and pipes are not captures
+            if not is_left_out(name) and (path.is_file() or path.is_symlink()):  # sockets and pipes are not captures
                 some = True
                 yield path
     if not some:

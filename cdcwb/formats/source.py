@@ -323,9 +323,15 @@ def forget() -> None:
     _open.clear()
 
 
+def is_left_out(name: str) -> bool:
+    """Whether what has this name in a folder is not part of what the folder holds: hidden files, those of jobs
+    (``_SUCCESS``), and copies that editors keep (``x~``, ``#x#``)."""
+    return name.startswith((".", "_")) or name.endswith("~") or (name.startswith("#") and name.endswith("#"))
+
+
 def files_below(url: str) -> list[str]:
-    """The URL itself where it is a file, else all files below it but those with a name, or in a folder with a name,
-    that begins with ``.`` or ``_``; their sizes are known from now on. Raises CaptureError where there are none."""
+    """The URL itself where it is a file, else all files below it without those that are left out
+    (:func:`is_left_out`); their sizes are known from now on. Raises CaptureError where there are none."""
     from pyarrow import fs
 
     system, path = file_system(url)
@@ -338,7 +344,7 @@ def files_below(url: str) -> list[str]:
     files = []
     for one in below:
         name = one.path.removeprefix(path).lstrip("/")
-        if one.type == fs.FileType.File and not any(part[:1] in (".", "_") for part in name.split("/")):
+        if one.type == fs.FileType.File and not any(map(is_left_out, name.split("/"))):
             files.append(_listed(f"{url}/{name}", one))
     if not files:
         missing = found.type == fs.FileType.NotFound and not below

@@ -22,12 +22,10 @@ from cdcwb.formats.containers.rows import is_binary, plain, text_rows, texts_of
 from cdcwb.formats.containers.table_probe import probe_file
 from cdcwb.formats.containers.tables import read_parts
 from cdcwb.formats.idm_event_log.decode import parse_column, xml_unfit
-from cdcwb.formats.source import fetched
+from cdcwb.formats.source import fetched, is_left_out
 from cdcwb.model import Kind
 from cdcwb.xds.rows import CURRENT, Bools, Ints, State, coded, flags, numbers, single_array
 from cdcwb.xds.settings import split_table
-
-_HIDDEN: Final = ("_", ".")
 
 
 def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
@@ -36,7 +34,7 @@ def read_table(path: str, null_text: str | None, charset: str) -> pa.Table:
     folder = fetched(path)
     files = [folder]
     if folder.is_dir():
-        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith(_HIDDEN))
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not is_left_out(file.name))
         if not files:
             raise CaptureError("expected files of a table, found an empty folder", path=path)
     tables = [_read_file(str(file), null_text, charset) for file in files]

@@ -84,6 +84,11 @@ def test_hidden_files_and_folders_are_left_out_of_a_folder(tmp_path: Path) -> No
     assert names(list_files(tmp_path), tmp_path) == ["part-0", "x/part-3"]
 
 
+def test_copies_that_editors_keep_are_left_out_of_a_folder(tmp_path: Path) -> None:
+    put(tmp_path, "a.txt", "a.txt~", "#a.txt#", ".#a.txt", ".a.txt.swp", "a.bak", "#b", "old~/a.txt")
+    assert names(list_files(tmp_path), tmp_path) == ["#b", "a.bak", "a.txt"]
+
+
 def test_a_hidden_file_that_is_named_is_read(tmp_path: Path) -> None:
     put(tmp_path, "_part")
     assert names(list_files(tmp_path / "_part"), tmp_path) == ["_part"]

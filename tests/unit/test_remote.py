@@ -177,7 +177,7 @@ def test_a_compressed_file_is_transferred_as_far_as_it_is_unpacked(server: Serve
 
 
 def test_a_folder_is_listed_once_and_hidden_files_are_left_out(server: Server, tmp_path: Path) -> None:
-    for name in ("c/a10.bin", "c/a2.bin", "c/_SUCCESS", "c/.x/a1.bin", "c/deep/er.bin"):
+    for name in ("c/a10.bin", "c/a2.bin", "c/_SUCCESS", "c/a2.bin~", "c/.x/a1.bin", "c/deep/er.bin"):
         url = put(server, tmp_path, name, b"x" * 9)
     base = url.rsplit("/", 2)[0]
     since = len(server.requests())
