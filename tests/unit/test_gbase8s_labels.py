@@ -111,7 +111,7 @@ def test_a_file_of_names_is_no_capture_file_even_where_it_is_not_used(tmp_path: 
         ("[]", "expected a JSON object such as"),
         ('{"131": ', "not valid JSON: "),
         ('{"131": 5}', "expected a JSON object of texts"),
-        ('{"elm": "goods"}', "expected a whole number as label, found 'elm'"),
+        ('{"elm": "goods"}', "the label 'elm' is not a 32-bit number"),
     ],
 )
 def test_a_broken_file_is_named_with_what_to_do(text: str, said: str, tmp_path: Path) -> None:

@@ -79,10 +79,11 @@ ELM, OAK = {"n": "3", "goods": "elm"}, {"n": "4", "goods": "oak"}
         ({"split_size": 0}, "at least 64, found 0"),
         ({"labels": "131"}, "option labels: '131' is neither a=x,b=y nor a JSON file"),
         ({"labels": "131=a,132"}, "expected a=x,b=y, found '132'"),
-        ({"labels": "elm=a"}, "expected a whole number as label, found 'elm'"),
+        ({"labels": "elm=a"}, "the label 'elm' is not a 32-bit number"),
+        ({"labels": "4294967296=a,101=a"}, "the label '4294967296' is not a 32-bit number"),
         ({"labels": '{"131": 5}'}, "expected a JSON object of texts"),
         ({"labels": "{"}, "not valid JSON"),
-        ({"schemas": {"elm": TEXT}}, "expected whole numbers as labels, found 'elm'"),
+        ({"schemas": {"elm": TEXT}}, "the label 'elm' is not a 32-bit number"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_there_is(given: dict[str, Any], said: str) -> None:

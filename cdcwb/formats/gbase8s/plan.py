@@ -28,6 +28,7 @@ from cdcwb.formats.gbase8s.schema import (
     NO_COUNTS,
     Counts,
     TableSchema,
+    as_label,
     read_side_file,
     schema_text,
     table_schema,
@@ -137,10 +138,9 @@ def _schemas(option: Any) -> dict[int, str]:
     if not isinstance(option, Mapping):
         return read_side_file(str(option))
     try:
-        return {int(label): str(text) for label, text in option.items()}
-    except ValueError:
-        wrong = ", ".join(repr(label) for label in option)
-        raise OptionError(f"option schemas: expected whole numbers as labels, found {wrong}") from None
+        return {as_label(label): str(text) for label, text in option.items()}
+    except ValueError as reason:
+        raise OptionError(f"option schemas: {reason}") from None
 
 
 def _labels(option: Any) -> Names | None:
@@ -151,9 +151,9 @@ def _labels(option: Any) -> Names | None:
     for label, name in ({} if word == "none" else opt.as_names("labels", option)).items():
         schema, _, table = name.rpartition(".")
         try:
-            names[int(label)] = (schema or None, table)
-        except ValueError:
-            raise OptionError(f"option labels: expected a whole number as label, found {label!r}") from None
+            names[as_label(label)] = (schema or None, table)
+        except ValueError as reason:
+            raise OptionError(f"option labels: {reason}") from None
     return names
 
 

@@ -351,6 +351,14 @@ def table_schema(label: int, version: int, text: str, counts: Counts, origin: st
     return TableSchema(label, version, text, columns, total, n_fixed, n_variable, origin, tuple(problems), decodable)
 
 
+def as_label(label: object) -> int:
+    """A label that is written as text. Raises ValueError for what is not a 32-bit number."""
+    text = str(label)
+    if not re.fullmatch(r"\s*-?[0-9]{1,10}\s*", text) or not -(2**31) <= int(text) < 2**31:
+        raise ValueError(f"the label {text.strip()!r} is not a 32-bit number")
+    return int(text)
+
+
 def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     """Schema texts by label, from a file next to the capture (§5): a JSON object ``{"111": "c1 integer, …"}``, or lines
     ``111: c1 integer, …`` without empty ones and those that begin with ``#``. UTF-8. Raises CaptureError if the file
@@ -378,9 +386,11 @@ def read_side_file(path: str | os.PathLike[str]) -> dict[int, str]:
     for label, text in pairs:
         if not isinstance(text, str):
             raise CaptureError(f"the schema of label {label} must be a text", path=file)
-        if not re.fullmatch(r"\s*-?[0-9]{1,10}\s*", label) or not -(2**31) <= int(label) < 2**31:
-            raise CaptureError(f"the label {label.strip()!r} is not a 32-bit number", path=file)
-        if int(label) in schemas:
-            raise CaptureError(f"the label {int(label)} has two schemas", path=file)
-        schemas[int(label)] = text
+        try:
+            number = as_label(label)
+        except ValueError as reason:
+            raise CaptureError(str(reason), path=file) from None
+        if number in schemas:
+            raise CaptureError(f"the label {number} has two schemas", path=file)
+        schemas[number] = text
     return schemas
