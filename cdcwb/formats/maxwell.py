@@ -75,8 +75,8 @@ class Maxwell(JsonMessages):
             "record_type": kind,
             "position": _position(body.get("position")),
             **changed_at(body["ts"] * (1 if is_definition else 1000)),
-            "schema_name": body["database"],
-            "table_name": None if body.get("table") is None else str(body["table"]),
+            "schema_name": body["database"] or None,
+            "table_name": str(body.get("table") or "") or None,
             "headers": {name: value for name, value in body.items() if name not in _NOT_HEADERS},
         }
         if is_definition:
@@ -103,7 +103,7 @@ class Maxwell(JsonMessages):
             case _:
                 return event
         if event["kind"] == Kind.TOMBSTONE:
-            event |= {"schema_name": database, "table_name": table}
+            event |= {"schema_name": database or None, "table_name": table or None}
         if columns and event.get("key") is None and event["kind"] in (Kind.TOMBSTONE, Kind.CHANGE):
             spelled = {name.lower(): name for name in event.get("after") or event.get("before") or ()}
             event["key"] = {spelled.get(name, name): value for name, value in columns.items()}

@@ -58,6 +58,11 @@ def test_a_column_that_only_old_has_became_null(tmp_path: Path) -> None:
     assert change["changed_columns"] == ["note"]
 
 
+def test_an_empty_name_is_none(tmp_path: Path) -> None:
+    events = read(tmp_path, {**ROW, "database": ""}, {**ROW, "table": ""})
+    assert [(row["schema_name"], row["table_name"]) for row in events] == [(None, "orders"), ("shop", None)]
+
+
 def test_a_delete_has_the_row_before(tmp_path: Path) -> None:
     row = read(tmp_path, {**ROW, "type": "delete"})[0]
     assert (row["operation"], row["before"], row["after"]) == ("DELETE", {"id": "2"}, None)
