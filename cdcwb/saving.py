@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from glob import escape
+from contextlib import contextmanager
 from pathlib import Path
 
 from cdcwb import model
@@ -15,7 +13,7 @@ from cdcwb.errors import CaptureError
 from cdcwb.formats.source import absolute, is_remote, url_of
 from cdcwb.opening import SAVED, VERSION, is_saved
 from cdcwb.tables import Tables
-from cdcwb.writing import exchange, locked, naming, put, remove, try_lock
+from cdcwb.writing import exchange, folder_beside, naming, put
 
 
 def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = False) -> Path:
@@ -40,8 +38,8 @@ def save(tables: Tables, directory: str | os.PathLike[str], overwrite: bool = Fa
 
 @contextmanager
 def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
-    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails; those
-    that killed processes left are removed first. Its permissions, and those of all files in it, are those of the umask.
+    """A new empty folder. It is renamed to ``directory`` when the block succeeds, and removed if it fails. Its
+    permissions, and those of all files in it, are those of the umask.
 
     Raises CaptureError if ``directory`` exists and is not empty, before the block and after it; with ``overwrite`` a
     saved capture is replaced at once, on file systems that can exchange two folders.
@@ -57,23 +55,14 @@ def _replacing(directory: str | os.PathLike[str], overwrite: bool) -> Iterator[P
             advice = "overwrite=True (--overwrite) replaces a saved capture"
             raise CaptureError(f"already exists; not overwritten. {advice}", path=str(target))
         target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_name(f".{target.name}.{secrets.token_hex(4)}.saving")
-        with ExitStack() as until_saved:
-            with locked(target.parent):
-                new.mkdir()
-                until_saved.callback(remove, new)
-                with suppress(OSError):  # where there are no locks, nothing else is removed
-                    until_saved.enter_context(try_lock(new))
-                    for left in target.parent.glob(f".{escape(target.name)}.{'[0-9a-f]' * 8}.saving"):
-                        with try_lock(left) as is_left:  # by a process that was killed
-                            if is_left:
-                                remove(left)
+        with folder_beside(target) as folder:
+            new = folder / target.name
+            new.mkdir()
             yield new
             mode = new.stat().st_mode & 0o777
             for path in new.rglob("*"):  # Spark's files have a mode of their own
                 path.chmod(mode if path.is_dir() else mode & 0o666)
-            with locked(target.parent):  # another save must not remove what is exchanged
-                _put(new, target, replaces)
+            _put(new, target, replaces)
 
 
 def _put(new: Path, target: Path, replaces: bool) -> None:

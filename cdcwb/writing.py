@@ -1,6 +1,6 @@
 """Files and folders that are written atomically, and temporary folders that end with the process.
 
-What is written is made next to its target under a name of its own and renamed when it is complete. The permissions are
+What is written is made in a folder of its own next to its target and renamed when it is complete. The permissions are
 those of the umask. A write that fails is a CaptureError that names the target.
 """
 
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from platformdirs import user_cache_path
 
@@ -54,21 +55,42 @@ def naming(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def written(target: Path) -> Iterator[Path]:
-    """The path at which the block makes a file, or a folder, that replaces ``target`` if the block succeeds. Raises
-    CaptureError if it cannot be written."""
-    part = target.with_name(f".cdcwb-{secrets.token_hex(8)}.part")
-    try:
-        with naming(target):
-            yield part
-            handle = os.open(part, os.O_RDONLY)
+def folder_beside(target: Path) -> Iterator[Path]:
+    """A new folder next to ``target``, which is removed at the end of the block. Those that killed processes left for
+    the same target are removed first, if locks show that no process has them."""
+    begin = f".cdcwb-{crc32(os.fsencode(target.name)):08x}-"
+    with ExitStack() as held:
+        has_lock = False
+        for _ in range(_TRIES):  # another process may take a new folder for a left one
+            folder = target.with_name(f"{begin}{secrets.token_hex(4)}.part")
+            folder.mkdir()
+            held.callback(remove, folder)
             try:
-                os.fsync(handle)  # so that a power failure leaves no partial file
-            finally:
-                os.close(handle)
-            part.replace(target)
-    finally:
-        remove(part)
+                has_lock = held.enter_context(try_lock(folder))
+            except OSError:  # where there are no locks, nothing else is removed
+                break
+            if has_lock:
+                break
+        for left in target.parent.glob(f"{begin}*.part") if has_lock else ():
+            with suppress(OSError), try_lock(left) as is_left:  # it may be another user's
+                if is_left:
+                    remove(left)
+        yield folder
+
+
+@contextmanager
+def written(target: Path) -> Iterator[Path]:
+    """The path at which the block makes a file that replaces ``target`` if the block succeeds. Raises CaptureError if
+    it cannot be written."""
+    with naming(target), folder_beside(target) as folder:
+        part = folder / target.name
+        yield part
+        handle = os.open(part, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # so that a power failure leaves no partial file
+        finally:
+            os.close(handle)
+        part.replace(target)
 
 
 def write_text(target: Path, text: str) -> None:

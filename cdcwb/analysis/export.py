@@ -23,11 +23,9 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -44,7 +42,7 @@ from cdcwb.formats.source import absolute, delivered_to, is_remote, url_of
 from cdcwb.opening import SAVED
 from cdcwb.spark_rows import SparkRows
 from cdcwb.stored import batches_of
-from cdcwb.writing import remove, written
+from cdcwb.writing import folder_beside, written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,8 +81,8 @@ def export(capture: Capture, view: str, to: str | os.PathLike[str], *, exact: bo
     kind = target.suffix[1:]
     with written(target) as made:
         if kind == "parquet":
-            with parts_beside(target) as parts, pq.ParquetWriter(made, model.TABLES[view], **_PARQUET) as writer:
-                for batch in ordered_batches(rows, parts, target):
+            with pq.ParquetWriter(made, model.TABLES[view], **_PARQUET) as writer:
+                for batch in ordered_batches(rows, target):
                     writer.write_table(pa.Table.from_batches([batch]).cast(model.TABLES[view]))
         else:
             with made.open("xb") as out:
@@ -118,7 +116,8 @@ def write_lines(rows: Rows, out: IO[bytes], end: str, target: Path) -> None:
     """Writes rows of one text column, each with a line end, in their order. Spark writes them in parts to a folder next
     to ``target`` first."""
     if isinstance(rows, SparkRows):
-        with parts_beside(target) as parts:
+        with folder_beside(target) as folder:
+            parts = folder / "parts"
             text = rows.frame.write.option("lineSep", end).option("compression", "none")
             text.text(local(parts))
             for path in parts_of(parts, target):
@@ -131,16 +130,17 @@ def write_lines(rows: Rows, out: IO[bytes], end: str, target: Path) -> None:
             out.write(line.encode() + end.encode())
 
 
-def ordered_batches(rows: Rows, parts: Path, target: Path) -> Iterator[pa.RecordBatch]:
-    """The rows in their order, in batches; Spark writes them in parts to the folder ``parts`` first."""
+def ordered_batches(rows: Rows, target: Path) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, in batches; Spark writes them in parts to a folder next to ``target`` first."""
     if not isinstance(rows, SparkRows):
         yield from rows.batches()
         return
-    _write_parquet(rows.frame, parts)
-    for part in parts_of(parts, target):
-        with pq.ParquetFile(part) as file:
-            yield from batches_of(file, size=_ROW_GROUP)
-        part.unlink()
+    with folder_beside(target) as folder:
+        _write_parquet(rows.frame, folder / "parts")
+        for part in parts_of(folder / "parts", target):
+            with pq.ParquetFile(part) as file:
+                yield from batches_of(file, size=_ROW_GROUP)
+            part.unlink()
 
 
 def check_target(to: str | os.PathLike[str], inputs: list[str], kinds: Sequence[str] = KINDS) -> Path:
@@ -247,16 +247,6 @@ def parts_of(folder: Path, target: Path) -> list[Path]:
         if numbers:
             parts.append((int(numbers[1]), int(numbers[2] or 0), path))
     return [path for _, _, path in sorted(parts)]
-
-
-@contextmanager
-def parts_beside(target: Path) -> Iterator[Path]:
-    """The path of a folder for parts next to the target, which is removed at the end."""
-    parts = target.with_name(f".cdcwb-{secrets.token_hex(8)}.parts")
-    try:
-        yield parts
-    finally:
-        remove(parts)
 
 
 def local(path: Path) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -31,14 +30,13 @@ from cdcwb.analysis.export import (
     check_replaced,
     check_target,
     ordered_batches,
-    parts_beside,
     write_lines,
 )
 from cdcwb.analysis.frames import TableStore
 from cdcwb.dataset import PART, Batches, Rows, complete_keys, counted_by
 from cdcwb.errors import OptionError
 from cdcwb.formats.source import absolute
-from cdcwb.writing import exchange, naming, put, remove, written
+from cdcwb.writing import exchange, folder_beside, naming, put, written
 from cdcwb.xds import Decision, Settings, Snapshot
 from cdcwb.xds.rows import CYCLE, NUMBERS, OWN, Bools, Ints, flags, numbers
 
@@ -281,8 +279,7 @@ def write_published(
             with made.open("xb") as out:
                 write_lines(published.documents.map(_line, line_text.LINE), out, "\n", target)
         else:
-            parts = stack.enter_context(parts_beside(target))
-            for batch in ordered_batches(published.documents.select(("document", "xml")), parts, target):
+            for batch in ordered_batches(published.documents.select(("document", "xml")), target):
                 for number, xml in zip(batch["document"].to_pylist(), batch["xml"].to_pylist(), strict=True):
                     (made / _NAME.format(number)).write_bytes(xml.encode())
         if lines is not None:
@@ -299,15 +296,12 @@ def _line(batch: pa.RecordBatch) -> pa.RecordBatch:
 @contextmanager
 def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
     """A new folder, which becomes the ``target`` if the block succeeds."""
-    made = target.with_name(f".cdcwb-{secrets.token_hex(8)}.part")
-    try:
-        with naming(target):
-            made.mkdir()
-            yield made
-            with suppress(FileExistsError):
-                put(made, target)
-                return
-            check_documents_target(target, (), overwrite)  # what is there now
-            exchange(made, target)
-    finally:
-        remove(made)
+    with naming(target), folder_beside(target) as folder:
+        made = folder / target.name
+        made.mkdir()
+        yield made
+        with suppress(FileExistsError):
+            put(made, target)
+            return
+        check_documents_target(target, (), overwrite)  # what is there now
+        exchange(made, target)

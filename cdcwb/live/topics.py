@@ -27,7 +27,7 @@ from cdcwb.live import FILE_BYTES, PATIENCE
 from cdcwb.live.addresses import Point, Topics
 from cdcwb.live.kafka import MESSAGES, Client, Range, as_batch, connected
 from cdcwb.words import count
-from cdcwb.writing import locked, naming, try_lock, user_cache, written
+from cdcwb.writing import locked, naming, remove, try_lock, user_cache, written
 
 _BUFFERED: Final = 32 << 20  # bytes of messages in memory, of all partitions together
 _UNUSED: Final = 30 * 86_400  # seconds after which topics are removed from the cache
@@ -130,7 +130,7 @@ def _alone(folder: Path) -> Iterator[None]:
             if not has_lock:
                 raise CaptureError("another run is writing to this folder", path=str(folder))
             for part in folder.glob("*/.cdcwb-*.part"):
-                part.unlink()
+                remove(part)
             yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from cdcwb.cli import main
+from cdcwb.writing import folder_beside
 from cdcwb_synth import generate
 
 Moments = Callable[[Callable[[str], None]], None]
@@ -233,3 +235,35 @@ def test_bookmarks_of_two_processes_are_all_kept(tmp_path: Path) -> None:
     assert [run.wait() for run in runs] == [0, 0]
     assert len(json.loads((target / "marks.json").read_text())["marks"]) == 100
     assert len(json.loads((target / "filters.json").read_text())["filters"]) == 20
+
+
+_KILLED_AT_RENAMING = """
+import os, signal, sys
+from cdcwb.cli import main
+
+def hook(event, arguments):
+    if event == "os.rename" and ".cdcwb-" in str(arguments[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(hook)
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        (["export", "--view", "changes"], "changes.jsonl"),
+        (["export", "--view", "changes"], "changes.parquet"),
+        (["xds", "-o", "keys=101:customer_id"], "documents"),
+    ],
+)
+def test_what_a_killed_command_left_is_removed_by_the_next_one_but_not_what_a_running_one_has(
+    command: list[str], target: str, capture: Path, tmp_path: Path
+) -> None:
+    arguments = [*command, str(capture), "--to", str(tmp_path / target)]
+    killed = subprocess.run([sys.executable, "-c", _KILLED_AT_RENAMING, *arguments], check=False)
+    assert (killed.returncode, len(names(tmp_path))) == (-signal.SIGKILL, 1)
+    with folder_beside(tmp_path / target) as running, folder_beside(tmp_path / "other") as other:
+        assert main(arguments) == 0
+        assert names(tmp_path) == sorted([running.name, other.name, target])
