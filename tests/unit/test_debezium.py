@@ -534,6 +534,16 @@ def test_a_changed_column_shows_its_decoded_value(tmp_path: Path) -> None:
     assert all(field.quiet for field in found if field.value == "io.debezium.time.Date")  # the schema is in the way
 
 
+def test_of_two_fields_with_one_name_the_last_counts(tmp_path: Path) -> None:
+    (event,) = events(tmp_path, line(change("c", None, {"a": 2})).replace(b'{"a": 2}', b'{"a": 1, "a": 2}'))
+    assert dict(event["after"]) == {"a": "2"}
+    fields = [field for field in inspect(tmp_path / "messages.txt", 0).field.walk() if field.name == "a"]
+    assert [(field.value, field.meaning) for field in fields] == [
+        ("1", "a later field of this name is used"),
+        ("2", "a column"),
+    ]
+
+
 def test_a_message_that_is_none_says_so_in_its_tree(tmp_path: Path) -> None:
     events(tmp_path, line(UPDATE), line({"id": 1}))
     found = inspect(tmp_path / "messages.txt", len(line(UPDATE)) + 2)

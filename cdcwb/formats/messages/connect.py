@@ -355,13 +355,16 @@ def _of_bytes(field: Field, value: bytes, at: int = 0) -> Field:
 
 
 def _meant(field: Field, section: str, describe: Describe, is_json: bool) -> Field:
-    """What is in a field, with what it means. In Avro its type follows."""
-    children = []
+    """What is in a field, with what it means. In Avro its type follows. Of several with one name the last counts."""
+    children, last = [], {child.name: child for child in field.children if not child.quiet}
     for child in field.children:
         name, value, said = child.name, child.value, child.meaning
         inner = section if name == "payload" else f"{section}.{name}".removeprefix(".")
         if is_json and not child.quiet and name not in ("unreadable", "rest"):
-            value, said = describe(section, name, value, child.meaning)
+            if last[name] is child:
+                value, said = describe(section, name, value, child.meaning)
+            else:
+                said = "a later field of this name is used"
             if child.problem is not None:
                 said = f"{said}; no other field follows the comma"
         elif not is_json:
