@@ -384,6 +384,9 @@ def test_a_mask_in_base64_shows_that_the_other_one_is_in_base64(tmp_path: Path) 
     message = record(data, data | {"c0": "y"}, changeMask="AAAB", columnMask="AP//")
     (row,) = events(tmp_path, message)
     assert (row["changed_columns"], row["problems"]) == (["c0"], [])
+    message = record(data, data | {"c0": "y"}, changeMask="AQAA", columnMask="//8A")
+    (row,) = events(tmp_path, message, mask_order="little")
+    assert (row["changed_columns"], row["problems"]) == (["c0"], [])
 
 
 @pytest.mark.parametrize("form", ["json", "avro"])

@@ -57,7 +57,7 @@ class QlikKafka(MessageFormat):
     owner = "Qlik's"
     own_options: Mapping[str, str] = {
         "metadata": "files or a folder with metadata messages that are not in the capture",
-        "mask_order": f"byte order of masks in Avro messages: {', '.join(_ORDERS)}",
+        "mask_order": f"byte order of masks in Avro messages and in base64: {', '.join(_ORDERS)}",
         "table": "schema.table of messages without metadata: auto (what they name themselves, else the topic), or the "
         "name",
     }

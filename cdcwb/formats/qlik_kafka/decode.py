@@ -138,10 +138,11 @@ class DecodedMessages:
     """A batch of messages. ``forms``: the form of each; ``group``: its group (-1: none); ``origin``: what is added to
     the numbers of its values; ``has``: which messages have ``data`` and ``beforeData``. ``bad``: those that cannot be
     decoded, with code and reason; ``problems``: of others; ``described``: the versions that metadata messages describe.
+    ``mask_order``: the byte order of masks that are bytes.
     """
 
-    def __init__(self, messages: Messages) -> None:
-        count = len(messages)
+    def __init__(self, messages: Messages, mask_order: str) -> None:
+        count, self.mask_order = len(messages), mask_order
         self.forms = forms_of(messages)
         self.texts = BatchTexts()
         self.groups: list[MessageGroup] = []
@@ -288,7 +289,7 @@ class _MessageDecoder:
     ) -> None:
         self.messages, self.settings, self.images = messages, settings, images
         self.is_scan, self.versions = versions is None, versions or VersionLookup([])
-        self.found = DecodedMessages(messages)
+        self.found = DecodedMessages(messages, settings.mask_order)
 
     def values(self, index: Ints) -> pa.BinaryArray:
         """The values of some messages."""

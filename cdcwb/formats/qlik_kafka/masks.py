@@ -39,6 +39,7 @@ class MessageMasks:
         self.masks, self.bits, self.null = list[pa.BinaryArray](), list[Bools](), list[Bools]()
         both = [decoded.header(name) for name in MASKS]
         is_base64 = np.logical_or(*map(bitmask.only_base64, both))  # one of a message shows it for the other (§7.2)
+        self.little |= is_base64 & (decoded.mask_order == "little")
         for name, texts in zip(MASKS, both, strict=True):
             masks, wrong = bitmask.parse(texts)
             if is_base64.any():
