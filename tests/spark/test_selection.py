@@ -133,16 +133,14 @@ def test_transactions_and_problems_follow_the_selected_changes(source: IndexedCa
             chosen.select(F.col("file").alias("_file"), F.col("offset").alias("_offset")).distinct()
         )
         here = (F.col("file") == F.col("_file")) & (F.col("offset") == F.col("_offset"))
-        problems = capture.problems.join(of_records, here, "left").where(
-            F.col("_file").isNotNull() | F.coalesce(F.col("transaction_id").isin(*ids), F.lit(False))
-            if ids
-            else F.col("_file").isNotNull()
-        )
+        bare = F.regexp_replace("table", r"^[^.]*\.", "")
+        tables = fields.get("tables", ())
+        named = F.coalesce(F.col("table").isin(*tables) | bare.isin(*tables), F.lit(False)) if tables else F.lit(True)
+        of_ids = F.coalesce(F.col("transaction_id").isin(*ids), F.lit(False)) if ids else F.lit(False)
+        fits = F.col("_file").isNotNull() | (of_ids & (named | F.col("table").isNull()))
         if fields.keys() == {"tables"}:
-            bare = F.regexp_replace("table", r"^[^.]*\.", "")
-            named = F.col("table").isin(*fields["tables"]) | bare.isin(*fields["tables"])
-            of_none = F.col("table").isNull() & F.col("transaction_id").isin(*ids) if ids else F.lit(False)
-            problems = capture.problems.where(F.coalesce(named, F.lit(False)) | of_none)
+            fits |= named
+        problems = capture.problems.join(of_records, here, "left").where(fits)
         expected = sorted((row.code, row.sentence) for row in problems.collect())
         assert sorted((one["code"], one["sentence"]) for one in selected.problems()) == expected, fields
 
