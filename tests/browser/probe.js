@@ -90,7 +90,7 @@ const probe = (root) => {
     for (const text of all(".main-svg text", chart)) {
       if (!text.textContent.trim() || text.closest(".modebar, .hoverlayer")) continue;
       counts.chartTexts += 1;
-      const mark = text.closest(".bartext") ? text.closest(".point")?.querySelector("path") : null;
+      const mark = text.closest(".bartext-inside") ? text.closest(".point")?.querySelector("path") : null;
       const points = text.closest(".trace.scatter")?.querySelectorAll("path.point") ?? [];
       const under = text.closest(".textpoint") && getComputedStyle(text).textAnchor === "middle"
         ? points[[...text.closest(".text").querySelectorAll(".textpoint")].indexOf(text.closest(".textpoint"))] : mark;

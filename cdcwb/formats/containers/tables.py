@@ -418,7 +418,10 @@ class Workbook:
                     raise ValueError(f"a sheet has at most {_MOST_ROWS:,} rows")
                 values = [ReadOnlyCell(sheet, **one) for one in cells]
                 texts = {one.column: _text(one) for one in values if one.value is not None}
-                yield number, [texts.get(column) for column in range(1, max(texts, default=0) + 1)]
+                row: Values = [None] * max(texts, default=0)
+                for column, text in texts.items():
+                    row[column - 1] = text
+                yield number, row
                 number += 1
         except ChangedFileError:
             raise
