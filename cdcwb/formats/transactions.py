@@ -567,7 +567,7 @@ def _users(read: Read, wanted: Wanted) -> pa.Table:
 
 def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Named:
     """What one pass over a split shows: ``checked``, the events with problems; ``changes``, if halves of updates have
-    problems; and the parts of ``transactions``, since one without its end here may be delivered again elsewhere."""
+    problems; and the parts of ``transactions`` that have no begin or end."""
     columns = None if wanted.columns is None else wanted.columns.union(_OF_HEADERS)
     rows: list[pa.RecordBatch] = []
     for batch in read(replace(wanted, drop_malformed=False, columns=columns)):
@@ -578,7 +578,8 @@ def read_checked(read: Read, wanted: Wanted, crossing: Crossing = NOTHING) -> Na
     is_reversed = (headers.kind[headers.change] == AFTER) & (halves.partner[:count] > np.arange(count))
     if halves.alone.any() or is_reversed.any():  # rare enough to read the split once more
         yield from (("changes", changes) for changes in read_changes(read, replace(wanted, images=False), crossing))
-    yield "transactions", headers.parts()
+    is_open = headers.outcomes() == _OUTCOMES.index(Outcome.OPEN)
+    yield "transactions", headers.parts().filter(pa.array(is_open))
 
 
 # --- the format -------------------------------------------------------------------------------------------------------

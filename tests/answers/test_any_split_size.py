@@ -102,17 +102,3 @@ def test_a_transaction_that_is_delivered_again(tmp_path: Path) -> None:
     whole = tables(path)
     assert [row["outcome"] for row in whole["changes"]] == ["open", "undone"]
     assert ordered(tables(path, "-o", "split_size=64")) == ordered(whole)
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_transaction_is_complete_if_one_delivery_of_it_is(is_first: bool, tmp_path: Path) -> None:
-    cut = [wire.goods(), wire.begin(5, 0x10), wire.insert(5, 0x20, 1, "elm")]
-    complete = [*cut, wire.insert(5, 0x30, 2, "oak"), wire.commit(5, 0x40)]
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"".join([*complete, *cut] if is_first else [*cut, *complete]))
-    for size in ("64", "1000"):
-        found = tables(path, "-o", f"split_size={size}")
-        (row,) = found["transactions"]
-        assert (row["outcome"], row["completeness"], row["changes"]) == ("committed", "complete", {"INSERT": 3})
-        assert sorted(row["outcome"] for row in found["changes"]) == ["committed", "committed", "open"]
-        assert found["problems"] == []
