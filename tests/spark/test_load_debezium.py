@@ -87,7 +87,8 @@ def test_lists_of_column_names_survive_whatever_the_names_are(tmp_path: Path) ->
     capture = cdcwb.load(path, format="debezium")
     rows = capture.events.orderBy("offset").collect()
     assert [row.present_columns for row in rows] == names
-    assert [row.changed_columns for row in capture.changes.orderBy("offset").collect()] == names
+    shown = [some or None for some in names]  # images without columns show nothing
+    assert [row.changed_columns for row in capture.changes.orderBy("offset").collect()] == shown
 
 
 @pytest.mark.parametrize("name", ["debezium", "maxwell", "canal", "goldengate"])
