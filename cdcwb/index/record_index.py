@@ -251,7 +251,7 @@ class RecordIndex:
         rows, firsts = self.exactly(file_index, offset), self._firsts
         if len(firsts) == self.records or not len(rows):
             return rows
-        changes = np.flatnonzero(self.are_changes)
+        changes = self._change_rows
         starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
         sizes = np.diff(np.append(starts, len(rows)))
         ends = np.append(firsts, self.records)[np.searchsorted(firsts, rows[starts], side="right")]
@@ -267,6 +267,10 @@ class RecordIndex:
         later = np.diff(self._numbers["offset"]) != 0
         later |= np.diff(self._numbers["file_index"]) != 0
         return np.flatnonzero(np.append(True, later))
+
+    @cached_property
+    def _change_rows(self) -> Ints:
+        return np.flatnonzero(self.are_changes)
 
     @cached_property
     def are_changes(self) -> Bools:

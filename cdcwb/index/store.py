@@ -40,7 +40,7 @@ from cdcwb.writing import user_cache
 
 MOST_BYTES: Final = 10_000_000_000
 
-_LAYOUT: Final = 7  # increased when the files of the same capture get other contents
+_LAYOUT: Final = 8  # increased when the files of the same capture get other contents
 _CHECKSUM: Final = struct.Struct("<I")
 _ABOUT: Final = b"cdcwb"
 
