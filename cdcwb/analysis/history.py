@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcwb.analysis.images import IMAGES, MAP, TAKEN_BACK, Keys, are_lasting
+from cdcwb.analysis.images import IMAGES, MAP, TAKEN_BACK, Keys, are_lasting, with_image
 from cdcwb.analysis.keys import (
     FACTS,
     FIRST,
@@ -281,14 +281,13 @@ def value_rows(changes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def states(changes: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], dict[str, str | None] | None]]:
     """The changes of a row that were not undone, each with the values of the row after it, as far as the changes up to
-    it give them; None if the row was deleted. An insert of columns that the row does not have adds to it."""
+    it give them; None if the row was deleted."""
     row: dict[str, str | None] | None = None
     after = []
     for change in changes:
         if not change["taken_back"]:
-            image, known = change["image"], row or {}
-            is_more = change["operation"] == Operation.UPDATE or bool(image and known.keys().isdisjoint(image))
-            row = None if image is None else {**(known if is_more else {}), **image}
+            image, is_update = change["image"], change["operation"] == Operation.UPDATE
+            row = None if image is None else with_image(row or {}, image, is_update)
             after.append((change, row))
     return after
 

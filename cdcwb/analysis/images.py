@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from cdcwb.filters import as_flags, labels
 from cdcwb.index.images import Pairs
 from cdcwb.model import Operation, Outcome
 
+K = TypeVar("K")
+V = TypeVar("V")
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -53,6 +56,13 @@ def ranks(texts: pa.Array) -> Ints:
     coded = texts.dictionary_encode()
     rank: Ints = np.argsort(np.asarray(pc.sort_indices(coded.dictionary)))[np.asarray(coded.indices)]
     return rank
+
+
+def with_image(row: Mapping[K, V], image: Mapping[K, V], is_update: bool) -> dict[K, V]:
+    """The values of a row after a change with an image. An update adds to what the row has, and so does an insert of
+    columns that it does not have: event logs insert one row with several records."""
+    is_more = is_update or (image and row.keys().isdisjoint(image))
+    return {**row, **image} if is_more else dict(image)
 
 
 def maps_of(sizes: Ints, names: pa.Array, values: pa.Array, valid: Bools | None = None) -> pa.MapArray:

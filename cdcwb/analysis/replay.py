@@ -311,8 +311,7 @@ def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     starts = run_starts(rows, ["row_key"])
     ends = np.append(starts[1:], len(group)) - 1
     pairs = Pairs(rows["row"])
-    rank = ranks(pairs.names)
-    code = group[pairs.rows] * (rank.max(initial=0) + 1) + rank
+    code = _column_codes(pairs, group)
     _, at = np.unique(code[::-1], return_index=True)  # the last of each column, by row and name
     chosen = len(code) - 1 - at
     sizes = np.bincount(group[pairs.rows[chosen]], minlength=group[-1] + 1)[group[ends]]
@@ -323,12 +322,18 @@ def _last_state(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(last, rows.schema)
 
 
+def _column_codes(pairs: Pairs, group: Ints) -> Ints:
+    """The group and the column of each pair as one number, ascending by group and name."""
+    rank = ranks(pairs.names)
+    codes: Ints = group[pairs.rows] * (rank.max(initial=0) + 1) + rank
+    return codes
+
+
 def _last_with_its_columns(batch: pa.RecordBatch, group: Ints) -> Ints:
     """Of each effect the last one before it in its group that has one of its columns; -1 without one, and its
     own number if it has no columns."""
     pairs = Pairs(batch["row"])
-    rank = ranks(pairs.names)
-    code = group[pairs.rows] * (rank.max(initial=0) + 1) + rank
+    code = _column_codes(pairs, group)
     order = np.argsort(code, kind="stable")
     at, code = pairs.rows[order], code[order]
     earlier = np.where(pairs.sizes > 0, -1, np.arange(batch.num_rows))

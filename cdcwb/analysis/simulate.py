@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcwb.analysis.continuity import key_of
-from cdcwb.analysis.images import MAP
+from cdcwb.analysis.images import MAP, with_image
 from cdcwb.analysis.row_breaks import RECORD
 from cdcwb.analysis.row_versions import DELETE, OPERATION_NAMES, ROW, UPDATE, VALUE_BITS, log_order, row_versions
 from cdcwb.dataset import Batches, Rows, complete_keys, counted_by, first_of, run_starts, together
@@ -160,8 +160,7 @@ def _of_rows(rules: Sequence[ApplyRule], rows: pa.RecordBatch) -> pa.RecordBatch
 
 
 def _applied(changes: Sequence[_Applied], rows: pa.RecordBatch) -> dict[int, int] | None:
-    """The values of the row after some changes (None: it is not there). An insert of columns that it does not have adds
-    to it."""
+    """The values of the row after some changes (None: it is not there)."""
     values: dict[int, int] | None = None
     for change in changes:
         if change.operation == DELETE:
@@ -169,6 +168,5 @@ def _applied(changes: Sequence[_Applied], rows: pa.RecordBatch) -> dict[int, int
             continue
         images = ("before", "after") if change.operation == UPDATE else ("after",)
         new = {pair >> 32: pair & VALUE_BITS for image in images for pair in rows[image][change.arrival].as_py() or ()}
-        is_more = change.operation == UPDATE or bool(new and values and values.keys().isdisjoint(new))
-        values = {**(values or {}), **new} if is_more else new
+        values = with_image(values or {}, new, change.operation == UPDATE)
     return values

@@ -331,7 +331,7 @@ def is_left_out(name: str) -> bool:
 
 def files_below(url: str) -> list[str]:
     """The URL itself where it is a file, else all files below it without those that are left out
-    (:func:`is_left_out`); their sizes are known from now on. Raises CaptureError where there are none."""
+    (:func:`is_left_out`); their sizes are known from now on. Raises CaptureError if there is no file."""
     from pyarrow import fs
 
     system, path = file_system(url)
