@@ -83,7 +83,7 @@ def written(target: Path) -> Iterator[Path]:
     """The path at which the block makes a file that replaces ``target`` if the block succeeds. Raises CaptureError if
     it cannot be written."""
     with naming(target), folder_beside(target) as folder:
-        part = folder / target.name
+        part = folder / "part"  # not under its suffix: whoever looks for complete files with that must not find it
         yield part
         handle = os.open(part, os.O_RDONLY)
         try:

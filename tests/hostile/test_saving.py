@@ -264,6 +264,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next_one_but_not_what_a_ru
     arguments = [*command, str(capture), "--to", str(tmp_path / target)]
     killed = subprocess.run([sys.executable, "-c", _KILLED_AT_RENAMING, *arguments], check=False)
     assert (killed.returncode, len(names(tmp_path))) == (-signal.SIGKILL, 1)
+    assert not [path for path in tmp_path.rglob("*.*") if path.suffix in (".jsonl", ".parquet")]
     with folder_beside(tmp_path / target) as running, folder_beside(tmp_path / "other") as other:
         assert main(arguments) == 0
         assert names(tmp_path) == sorted([running.name, other.name, target])
